@@ -1,6 +1,6 @@
-"""Archives by Spark: the same entries, the same matches, and how fast.
+"""Archives by Spark: the same entries, the same matches.
 
-    python -m benchmarks.spark [--articles 3000] [--rate 20000] [--processes 1,2] [--memory 4g]
+    python -m benchmarks.spark [--articles 3000] [--memory 4g]
 
 The texts are from the folder that ``STREAM_DEDUP_DATA`` names: old and new revisions of Chinese articles
 (``zh_revision_pairs``), so that many have a match, and then other articles (``zh_articles``). Spark runs on this
@@ -11,8 +11,6 @@ machine.
   entries of both are compared.
 * **matches**: ``near_duplicates`` of these entries as stored and in a random order; verdict, match, distance and
   similarity of every article are compared with those of the reference for a log in that order.
-* **rate**: articles a second from the text to Parquet (a job before it has loaded everything), with each number of
-  processes, beside ``stream-dedup filter`` with as many threads (its start-up taken off), which also searches.
 
 It ends with exit code 1 where anything differs.
 """
@@ -22,15 +20,12 @@ from __future__ import annotations
 import argparse
 import os
 import random
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -55,7 +50,7 @@ from stream_dedup.spark import fingerprint, near_duplicates
 from tests.seed.seeding import SeedWorld
 
 SEED = 20261122
-FILTER_RUNS = 3
+PROCESSES = 2
 CONFIG = Config()
 
 
@@ -66,11 +61,6 @@ def main() -> int:
     check()
     with tempfile.TemporaryDirectory(prefix="stream-dedup-bench-") as folder:
         differing = compared(Path(folder), options)
-        if options.rate:
-            print("\n| processes, threads | Spark, articles/s | filter, articles/s | Spark beside filter |")
-            print("| ---: | ---: | ---: | ---: |")
-            for processes in options.processes:
-                print(rate(Path(folder), options, processes), flush=True)
     return 1 if differing else 0
 
 
@@ -82,7 +72,7 @@ def compared(folder: Path, options: argparse.Namespace) -> int:
     values = [as_json(number, text) for number, text in enumerate(texts)]
     maker = EntryMaker(fingerprint_settings_of(CONFIG), input_format_of(CONFIG))
     wanted = maker([RawRecord(None, value, "") for value in values])
-    with session(max(options.processes), options.memory, folder) as spark:
+    with session(options.memory, folder) as spark:
         path = str(folder / "entries")
         text = folder / "articles.jsonl"
         fingerprint(lines(spark, text, values), CONFIG, keep=["place"]).write.parquet(path)
@@ -144,37 +134,6 @@ def _record(offset: int, payload: Payload) -> LogRecord:
     return LogRecord(LogOffset(offset), offset, payload, encode(payload))
 
 
-def rate(folder: Path, options: argparse.Namespace, processes: int) -> str:
-    """Measure Spark and filter with so many processes."""
-    values = [as_json(number, text) for number, text in enumerate(articles(options.rate))]
-    with session(processes, options.memory, folder) as spark:
-        frame = lines(spark, folder / f"rate-{processes}.jsonl", values).repartition(4 * processes).cache()
-        frame.count()
-        fingerprint(frame, CONFIG).write.mode("overwrite").parquet(str(folder / "warm"))
-        begun = time.monotonic()
-        fingerprint(frame, CONFIG).write.mode("overwrite").parquet(str(folder / "rate"))
-        spark_rate = len(values) / (time.monotonic() - begun)
-    filter_rate = measure_filter(folder, values, processes)
-    return f"| {processes} | {spark_rate:,.0f} | {filter_rate:,.0f} | {spark_rate / filter_rate:.2f} × |"
-
-
-def measure_filter(folder: Path, values: list[bytes], threads: int) -> float:
-    """Articles a second of ``filter``, its start-up (a call with one line) set aside."""
-
-    def timed(name: str, part: list[bytes]) -> float:
-        path = folder / name
-        path.write_bytes(b"\n".join(part) + b"\n")
-        command = [sys.executable, "-m", "stream_dedup", "filter", "--threads", str(threads), str(path)]
-        times = []
-        for _ in range(FILTER_RUNS):
-            begun = time.monotonic()
-            subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
-            times.append(time.monotonic() - begun)
-        return median(times)
-
-    return len(values) / (timed("all.jsonl", values) - timed("one.jsonl", values[:1]))
-
-
 def lines(spark: SparkSession, path: Path, values: Sequence[bytes]) -> DataFrame:
     """Articles from a file of JSON Lines, with their places in it."""
     path.write_bytes(b"\n".join(values) + b"\n")
@@ -183,17 +142,17 @@ def lines(spark: SparkSession, path: Path, values: Sequence[bytes]) -> DataFrame
 
 
 @contextmanager
-def session(processes: int, memory: str, folder: Path) -> Iterator[SparkSession]:
-    """Spark on this machine with so many processes; each session starts anew."""
+def session(memory: str, folder: Path) -> Iterator[SparkSession]:
+    """Spark on this machine."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": memory,
         "spark.local.dir": str(folder),
-        "spark.sql.shuffle.partitions": str(4 * processes),
+        "spark.sql.shuffle.partitions": str(4 * PROCESSES),
     }
-    spark = SparkSession.builder.master(f"local[{processes}]").config(map=settings).getOrCreate()
+    spark = SparkSession.builder.master(f"local[{PROCESSES}]").config(map=settings).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     try:
         yield spark
@@ -201,15 +160,9 @@ def session(processes: int, memory: str, folder: Path) -> Iterator[SparkSession]
         spark.stop()
 
 
-def _numbers(text: str) -> list[int]:
-    return [int(number) for number in text.split(",")]
-
-
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--articles", type=int, default=3_000, help="articles compared (default 3000)")
-    parser.add_argument("--rate", type=int, default=20_000, help="articles to measure the rate with, 0 for not at all")
-    parser.add_argument("--processes", type=_numbers, default=[1, 2], help="numbers of processes (default 1,2)")
     parser.add_argument("--memory", default="4g", help="memory of Spark's Java process (default 4g)")
     return parser.parse_args()
 

@@ -18,14 +18,16 @@ from datasketch import MinHash
 from datasketch.hashfunc import sha1_hash32
 
 from benchmarks.quality.data import shingles
-from benchmarks.quality.minhash import VALUES
 from benchmarks.quality.ours import Pairs
 from stream_dedup.core.arrays import U32, U64
+from tests.reference.normalise import normalise
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from simhash import Simhash
 
+VALUES = 128
+"""Values of a sketch; datasketch's own default."""
 THRESHOLDS = (0.8, 0.5, 0.3)
 PACKAGE_K = 3
 _WORDS, _WIDTH = re.compile(r"[\w\u4e00-\u9fcc]+"), 4
@@ -39,7 +41,8 @@ logging.getLogger("simhash").setLevel(logging.ERROR)
 
 def hashed(texts: Sequence[str], size: int) -> list[U32]:
     """Of each text the hashes of its different shingles."""
-    return [np.array([sha1_hash32(one.encode()) for one in set(shingles(text, size))], np.uint32) for text in texts]
+    every = ({one.encode("utf-8", "surrogatepass") for one in shingles(text, size)} for text in texts)
+    return [np.array(list(map(sha1_hash32, own)), np.uint32) for own in every]
 
 
 def minhashes(texts: Sequence[U32], seed: int) -> U32:
@@ -51,6 +54,16 @@ def minhashes(texts: Sequence[U32], seed: int) -> U32:
         one.update_batch(hashes.tolist())
         values[row] = one.hashvalues
     return values
+
+
+def sketches(texts: Sequence[str], size: int, seed: int) -> U32:
+    """Values of each text without its white space: it is not to suffer from line breaks."""
+    return minhashes(hashed(["".join(normalise(text).split()) for text in texts], size), seed)
+
+
+def equal(left: U32, right: U32) -> np.ndarray:
+    """Estimated Jaccard similarity of each row with the row beside it."""
+    return (left == right).mean(axis=-1)
 
 
 def minhash_pairs(asking: U32, held: U32) -> dict[str, Pairs]:
