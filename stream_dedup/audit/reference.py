@@ -56,7 +56,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from stream_dedup.audit.plain_near import NOT_WITHDRAWN, PlainEntries, PlainMatch, PlainQuery, PlainSearch
-from stream_dedup.core.arrays import I64
+from stream_dedup.core.arrays import I64, Bools
 from stream_dedup.core.entry import Batch, LogRecord, Trim, Withdrawal
 from stream_dedup.core.headers import source_text
 from stream_dedup.core.model import (
@@ -151,10 +151,11 @@ class _LoggedRanges:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _PlainRecord:
+class PlainRecord:
     """A log record that logged an article, and what is in force at its log offset."""
 
     batch: Batch
+    """Its topic, its ids, its reasons and, in directed search, its margins."""
     rules: Rules
     low_watermark: LogOffset
     """Entries at log offsets below this are trimmed."""
@@ -209,8 +210,8 @@ def _slim(batch: Batch, *, margins: bool) -> Batch:
     )
 
 
-_NO_WINDOW = 1 << 61
-"""In ms: longer than any difference of log times."""
+NO_WINDOW_MS = 1 << 61
+"""Longer than any difference of log times."""
 _NO_MARGINS = np.empty(0, np.uint8)
 
 
@@ -249,7 +250,7 @@ class PlainLog:
         self._copies: list[tuple[LogOffset, LogOffset]] = []
         """Log offset of each batch with copies, and of a record that says to be logged what it repeats."""
         self._source_of: dict[SourcePartition, int] = {}
-        self._records: list[_PlainRecord] = []
+        self._records: list[PlainRecord] = []
         self._parts: list[tuple[NDArray[Any], ...]] = []
         self._withdrawn_at: dict[int, LogPosition] = {}
         """Log positions that a withdrawal lists, with the log position of the first one that does."""
@@ -309,7 +310,7 @@ class PlainLog:
         return withdrawn
 
     @cached_property
-    def recomputable(self) -> NDArray[np.bool_]:
+    def recomputable(self) -> Bools:
         """Which articles' verdicts can be recomputed: those whose window reaches no record that was cut away.
 
         The greatest log time that was cut away is at most the trim's horizon less the window in force there.
@@ -326,12 +327,16 @@ class PlainLog:
                 "records: something else deleted them, so verdicts cannot be recomputed. "
                 "Begin a new log (another group) and keep deletion by age and size off."
             )
-        windows = [record.rules.window_ms for record in self._records]
-        reach = np.array([_NO_WINDOW if window is None else window for window in windows])
         newest_cut = valid.trim.horizon - (valid.window_ms or 0)
-        entries = self.entries
-        known: NDArray[np.bool_] = entries.times - reach[entries.records] > newest_cut
-        return known | (entries.log_offsets > valid.offset)
+        known: Bools = self.entries.times - self.windows > newest_cut
+        return known | (self.entries.log_offsets > valid.offset)
+
+    @cached_property
+    def windows(self) -> I64:
+        """The window in force at each article, in ms."""
+        windows = [record.rules.window_ms for record in self._records]
+        reach = [NO_WINDOW_MS if window is None else window for window in windows]
+        return np.array(reach, np.int64)[self.entries.records]
 
     def coordinates(self, index: int) -> Coordinates:
         """Return the coordinates of an article."""
@@ -361,39 +366,27 @@ class PlainLog:
         start, stop = np.searchsorted(offsets, [coordinates.offset, coordinates.offset + 1])
         return [int(index) for index in order[start:stop]]
 
-    def topic(self, index: int) -> str:
-        """Return the topic name that the log has for an article."""
-        return self._record(index).batch.topic
-
     def name(self, index: int) -> str:
         """Return topic, partition and offset of an article as one text."""
-        return source_text(self.topic(index), self.coordinates(index))
+        return source_text(self.record(index).batch.topic, self.coordinates(index))
 
-    def batch_of(self, index: int) -> Batch:
-        """Return the batch that logged an article: its ids, its reasons and, in directed search, its margins."""
-        return self._record(index).batch
-
-    def rules_at(self, index: int) -> Rules:
-        """Return the rules in force at an article's log position."""
-        return self._record(index).rules
-
-    def observed(self, index: int) -> bool:
-        """Return whether the rules at an article's log position send every output to the topic of unique articles."""
-        return self._record(index).rules.observe
+    def record(self, index: int) -> PlainRecord:
+        """Return the log record that logged an article."""
+        return self._records[int(self.entries.records[index])]
 
     @cached_property
-    def seeded(self) -> NDArray[np.bool_]:
+    def seeded(self) -> Bools:
         """Which articles were published before they were logged."""
         of_records = np.array([record.batch.seeded for record in self._records], bool)
         return of_records[self.entries.records]
 
     @cached_property
-    def deletes(self) -> NDArray[np.bool_]:
+    def deletes(self) -> Bools:
         """Which entries are deletes."""
         return np.asarray(self.entries.statuses == Status.DELETE, np.bool_)
 
     @cached_property
-    def owed(self) -> NDArray[np.bool_]:
+    def owed(self) -> Bools:
         """For which articles a worker owes an output: all but seeded ones and deletes."""
         return ~self.seeded & ~self.deletes
 
@@ -486,7 +479,7 @@ class PlainLog:
         positions, n = log_position(log_offset, 0) + rows, len(rows)
         own = _entry_columns(batch, rows)
         self._parts.append((positions, times[rows], np.full(n, source), *own, np.full(n, len(self._records))))
-        self._records.append(_PlainRecord(_slim(batch, margins=rules.directed), rules, self.low_watermark))
+        self._records.append(PlainRecord(_slim(batch, margins=rules.directed), rules, self.low_watermark))
 
     @cached_property
     def _by_source(self) -> list[tuple[I64, I64]]:
@@ -498,11 +491,8 @@ class PlainLog:
             found.append((self.entries.offsets[order], order))
         return found
 
-    def _record(self, index: int) -> _PlainRecord:
-        return self._records[int(self.entries.records[index])]
-
     def _judge(self, index: int, status: int, search: PlainSearch) -> Judgement:
-        record, row = self._record(index), self.entries.row(index)
+        record, row = self.record(index), self.entries.row(index)
         if status in {Status.DELETE, Status.REJECTED}:
             reason = record.batch.reason(row) or None
             return Judgement(Verdict.DELETE if status == Status.DELETE else Verdict.REJECTED, reason=reason)
@@ -522,7 +512,7 @@ class PlainLog:
         return Judgement(named, self._match(index, found), copies=found.copies)
 
     def _id(self, index: int) -> str:
-        return self._record(index).batch.id(self.entries.row(index))
+        return self.record(index).batch.id(self.entries.row(index))
 
     def _match(self, index: int, found: PlainMatch) -> Match:
         entries, other = self.entries, found.entry
@@ -530,7 +520,7 @@ class PlainLog:
         return Match(
             position=entries.position(other),
             id=self._id(other),
-            topic=self._record(other).batch.topic,
+            topic=self.record(other).batch.topic,
             coordinates=self.coordinates(other),
             time=int(entries.times[other]),
             distance=found.distance,

@@ -272,13 +272,13 @@ def _fingerprinted(
 
 
 def _limited(log: PlainLog, index: int) -> bool:
-    batch = log.batch_of(index)
+    batch = log.record(index).batch
     return batch.reason(log.entries.row(index)).startswith(LIMIT_REASONS)
 
 
 def _entry_differences(log: PlainLog, index: int, columns: Columns, row: int) -> list[str]:
     """Return the differences of a logged entry from the entry that its source record gives, each as text."""
-    entries, batch, logged_row = log.entries, log.batch_of(index), log.entries.row(index)
+    entries, batch, logged_row = log.entries, log.record(index).batch, log.entries.row(index)
     signature = int.from_bytes(columns.signatures[row].tobytes(), "big")
     rows: list[tuple[str, object, object]] = [
         ("status", Status(int(entries.statuses[index])).name, Status(int(columns.statuses[row])).name),
