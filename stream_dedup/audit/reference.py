@@ -188,11 +188,10 @@ def _entry_columns(batch: Batch, rows: I64) -> tuple[NDArray[Any], ...]:
 
 def _no_columns(sketch_bytes: int) -> tuple[NDArray[Any], ...]:
     """Return the columns of ``PlainEntries`` without entries, so that those of an empty log can be joined too."""
-    kinds = (np.int64, np.int64, np.int64, np.int64, np.uint64, np.uint8)
+    i64, u64, u8 = (np.empty(0, kind) for kind in (np.int64, np.uint64, np.uint8))
     words = np.empty((SIGNATURE_BYTES // 8, 0), np.uint64)
-    scope_hashes, ids, records = (np.empty(0, kind) for kind in (np.uint64, np.uint64, np.int64))
     sketches = np.empty((sketch_bytes, 0), np.uint8)
-    return (*(np.empty(0, kind) for kind in kinds), words, scope_hashes, sketches, ids, records)
+    return i64, i64, i64, i64, u64, u8, words, u64, sketches, u64, i64, i64
 
 
 def _slim(batch: Batch, *, margins: bool) -> Batch:
@@ -233,7 +232,6 @@ class PlainLog:
         self.first_offset: LogOffset | None = None
         self.first_time = 0
         """Log time of the first record, ms."""
-        self.end = LogOffset(0)
         self.rules: Rules | None = None
         self.sources: list[SourcePartition] = []
         self.logged = _LoggedRanges()
@@ -264,7 +262,6 @@ class PlainLog:
         if self.first_offset is None:
             self.first_offset = record.offset
             self.first_time = int(np.min(record.time))
-        self.end = LogOffset(record.offset + 1)
         payload = record.payload
         if isinstance(payload, Rules):
             self._append_rules(record.offset, payload)
@@ -286,14 +283,11 @@ class PlainLog:
         empty = _no_columns(0 if self.rules is None else self.rules.scheme.sketch_bytes)
         self._parts = [tuple(np.concatenate(column, axis=-1) for column in zip(empty, *self._parts, strict=True))]
         entries = PlainEntries(*self._parts[0])
-        by_deletes = self._withdrawn_by_deletes(entries)
-        if not self._withdrawn_at and not by_deletes:
-            return entries
-        withdrawn_at = [
-            min(self._withdrawn_at.get(position, NOT_WITHDRAWN), by_deletes.get(position, NOT_WITHDRAWN))
-            for position in entries.positions.tolist()
-        ]
-        return replace(entries, withdrawn_at=np.array(withdrawn_at, np.int64))
+        for withdrawn in (self._withdrawn_at, self._withdrawn_by_deletes(entries)):
+            own = np.isin(entries.positions, list(withdrawn))
+            at = np.array([withdrawn[position] for position in entries.positions[own].tolist()], np.int64)
+            entries.withdrawn_at[own] = np.minimum(entries.withdrawn_at[own], at)
+        return entries
 
     def _withdrawn_by_deletes(self, entries: PlainEntries) -> dict[int, LogPosition]:
         """Return the log positions with an id that a later delete has, with that of the first such delete."""
@@ -478,7 +472,8 @@ class PlainLog:
             self.sources.append((batch.topic_id, batch.partition))
         positions, n = log_position(log_offset, 0) + rows, len(rows)
         own = _entry_columns(batch, rows)
-        self._parts.append((positions, times[rows], np.full(n, source), *own, np.full(n, len(self._records))))
+        last = np.full(n, len(self._records)), np.full(n, NOT_WITHDRAWN)
+        self._parts.append((positions, times[rows], np.full(n, source), *own, *last))
         self._records.append(PlainRecord(_slim(batch, margins=rules.directed), rules, self.low_watermark))
 
     @cached_property
