@@ -68,21 +68,18 @@ def equal(left: U32, right: U32) -> np.ndarray:
 
 def minhash_pairs(asking: U32, held: U32) -> dict[str, Pairs]:
     """By threshold: pairs whose estimate reaches it."""
-    every: dict[str, list[Pairs]] = {minhash_name(threshold): [] for threshold in THRESHOLDS}
+    names = {threshold: f"MinHash of {VALUES} values, J ≥ {threshold}" for threshold in THRESHOLDS}
+    every: dict[str, list[Pairs]] = {name: [] for name in names.values()}
     columns = np.ascontiguousarray(held.T)
     for start in range(0, len(asking), ROWS):
         equal = np.zeros((len(asking[start : start + ROWS]), len(held)), np.uint8)
         for own, other in zip(asking[start : start + ROWS].T, columns, strict=True):
             equal += own[:, np.newaxis] == other
-        for threshold in THRESHOLDS:
+        for threshold, name in names.items():
             rows = np.argwhere(equal >= threshold * VALUES)
             rows[:, 0] += start
-            every[minhash_name(threshold)].append(rows)
+            every[name].append(rows)
     return {name: np.concatenate(parts) for name, parts in every.items()}
-
-
-def minhash_name(threshold: float) -> str:
-    return f"MinHash of {VALUES} values, J ≥ {threshold}"
 
 
 def package_values(texts: Sequence[str]) -> U64:
@@ -98,15 +95,11 @@ def package_value(text: str) -> int:
     return value
 
 
-def package_pairs(asking: U64, held: U64) -> Pairs:
+def package_pairs(asking: U64, held: U64) -> dict[str, Pairs]:
     parts = []
     for start in range(0, len(asking), ROWS):
         distances = np.bitwise_count(asking[start : start + ROWS, np.newaxis] ^ held)
         rows = np.argwhere(distances <= PACKAGE_K)
         rows[:, 0] += start
         parts.append(rows)
-    return np.concatenate(parts)
-
-
-def package_name() -> str:
-    return f"simhash package, k = {PACKAGE_K}"
+    return {f"simhash package, k = {PACKAGE_K}": np.concatenate(parts)}
