@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks import texts
-from benchmarks.fingerprint_figures import Timed, print_point, print_sweep, timed
+from benchmarks.fingerprint import Timed, print_point, print_sweep, timed
 
 PEER = "peer"
 TIMES = {PEER: [10.0, 20.0, 30.0], "profile article": [20.0, 20.0, 90.0]}
