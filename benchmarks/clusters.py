@@ -41,9 +41,9 @@ from statistics import median
 from prometheus_client import CollectorRegistry
 
 from benchmarks.processes import memory_of
-from stream_dedup.clusters import ClusterStore, Window, cluster_id_of
 from stream_dedup.clusters.follow import ClusterFollower, ClusterMetrics
-from stream_dedup.clusters.model import HOUR_MS, OutputReading
+from stream_dedup.clusters.model import HOUR_MS, OutputReading, Window, cluster_id_of
+from stream_dedup.clusters.store import ClusterStore
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.core.decode import InputFormat

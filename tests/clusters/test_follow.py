@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from stream_dedup.clusters import MissingOutputs, Window
-from stream_dedup.clusters.model import JudgedOutput, OutputReading
+from stream_dedup.clusters.model import JudgedOutput, MissingOutputs, OutputReading, Window
 from stream_dedup.clusters.publish import PUBLISHED_AT_ONCE
 from stream_dedup.core.model import Verdict
 from stream_dedup.errors import RefusedError, UnavailableError

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.clusters import ClusterStore, Window, cluster_id_of
-from stream_dedup.clusters.model import DAY_MS, HOUR_MS, MINUTE_MS
+from stream_dedup.clusters.model import DAY_MS, HOUR_MS, MINUTE_MS, Window, cluster_id_of
+from stream_dedup.clusters.store import ClusterStore
 from stream_dedup.core.model import Verdict
 from tests.clusters.checking import refuse_wrong_tables, stored_first
 from tests.clusters.following import GroupWorld, last_values

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.clusters import ClusterStore, MissingOutputs, Window
+from stream_dedup.clusters.model import MissingOutputs, Window
+from stream_dedup.clusters.store import ClusterStore
 from stream_dedup.core.model import SourceOffset
 from stream_dedup.ports import CommittedOffset
 from tests.amount import FULL

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.clusters import ClusterStore, Window, cluster_id_of
+from stream_dedup.clusters.model import Window, cluster_id_of
 from stream_dedup.clusters.schema import CLUSTERS_FILE, CLUSTERS_FORMAT_VERSION
+from stream_dedup.clusters.store import ClusterStore
 from stream_dedup.errors import CorruptError, RefusedError, UnavailableError, UserError
 from tests.clusters.checking import NOW_MS, refuse_other_answers
 from tests.clusters.outputs import LOG_ID, OTHER_LOG_ID, at, outputs_of, random_log
