@@ -38,7 +38,6 @@ import argparse
 import logging
 import os
 import platform
-import shutil
 import sys
 import tempfile
 import time
@@ -92,8 +91,6 @@ PROFILE = PROFILES["article"]
 CHECK = ("limit", "short_limit", "min_equal", "short_min_equal", "certain", "far", "far_min_equal", "dominated")
 PROBES = {16: [64], 20: [128, 256], 24: [256, 512, 1024]}
 """Look-ups of directed search by the bits of a block."""
-DISK_BYTES = 330
-"""Bytes an article that must be free before a size is begun: those of the index, and half as many for merges."""
 
 
 @dataclass(frozen=True)
@@ -185,15 +182,6 @@ def _each_size(run: Run, options: argparse.Namespace) -> Iterator[Figure]:
     """Fill to each size and measure there."""
     stream, batches = run.stream(), 0
     for size in options.sizes:
-        needed = max(size - batches * BATCH, 0) * DISK_BYTES
-        free = shutil.disk_usage(run.folder.parent).free
-        if free < needed:
-            print(
-                f"{run.block_bits} bits: stopped before {size:,} articles: {needed >> 30} GiB of disk are needed, ",
-                end="",
-            )
-            print(f"{free >> 30} are free", flush=True)
-            return
         more = max(-(-size // BATCH) - batches, 0)
         if more:
             filled, stream = in_new_process(_filled, run, stream, batches, more, options.memory[0])

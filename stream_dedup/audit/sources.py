@@ -148,10 +148,6 @@ def _joined(ranges: Iterable[Range]) -> list[Range]:
     return joined
 
 
-def _after(offset: int) -> SourceOffset:
-    return SourceOffset(offset + 1)
-
-
 def _within(ranges: list[Range], offset: SourceOffset) -> bool:
     at = bisect_right(ranges, offset, key=lambda one: one[0]) - 1
     return at >= 0 and offset < ranges[at][1]
@@ -165,7 +161,7 @@ def _read_kept(reader: TopicReader, ranges: Mapping[Partition, Range]) -> Iterat
         try:
             for record in reader.read(left):
                 partition = Partition(record.topic, record.partition)
-                reached[partition] = (_after(record.offset), left[partition][1])
+                reached[partition] = (SourceOffset(record.offset + 1), left[partition][1])
                 yield record
         except OffsetGoneError:
             left = _kept(reader, reached)

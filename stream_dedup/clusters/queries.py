@@ -167,13 +167,6 @@ class ClusterQueries:
         rows = self._rows("SELECT topic, partition, topic_id, offset FROM position")
         return {Partition(row[0], row[1]): CommittedOffset(SourceOffset(row[3]), row[2]) for row in rows}
 
-    def size(self) -> tuple[int, int]:
-        """Return the number of articles and of clusters. Takes time proportional to them."""
-        ((articles, clusters),) = self._rows(
-            "SELECT (SELECT COUNT(*) FROM article WHERE written_ms IS NOT NULL), (SELECT COUNT(*) FROM cluster)"
-        )
-        return articles, clusters
-
     def cluster_count(self) -> int:
         """Return the number of clusters of two or more articles, which have an index of their own."""
         return int(self._rows("SELECT COUNT(*) FROM cluster WHERE size > 1")[0][0])
