@@ -52,6 +52,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.processes import in_new_process, memory_of
+from benchmarks.quality.report import table
 from benchmarks.stream import Search, Stream
 from stream_dedup.core.entry import Batch, LogRecord
 from stream_dedup.core.model import BLOCK_BITS, log_position
@@ -131,16 +132,14 @@ def main() -> None:
                     print(f"{figure.table}: {told}", file=sys.stderr, flush=True)
                     figures.append(figure)
     finally:
-        for table in (SEARCHING, FILLING, OPENING):
-            _print_table([figure.cells for figure in figures if figure.table == table])
+        for kind in (SEARCHING, FILLING, OPENING):
+            _print_table([figure.cells for figure in figures if figure.table == kind])
 
 
 def _print_table(rows: list[dict[str, str]]) -> None:
     if rows:
         columns = list(dict.fromkeys(name for row in rows for name in row))
-        print(f"\n| {' | '.join(columns)} |\n|{' ---: |' * len(columns)}")
-        for row in rows:
-            print(f"| {' | '.join(row.get(name, '') for name in columns)} |", flush=True)
+        print(f"\n{table(columns, ([row.get(name, '') for name in columns] for row in rows))}", flush=True)
 
 
 def _options() -> argparse.Namespace:

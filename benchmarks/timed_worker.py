@@ -147,7 +147,7 @@ def _mark_moments(stages: Stages, sink: type) -> None:
     from stream_dedup.worker.committer import Committer  # noqa: PLC0415 - as above
     from stream_dedup.worker.engine import Engine  # noqa: PLC0415 - as above
 
-    def ready(_engine: Engine, batch: Any, span: Any) -> None:  # noqa: ANN401 - a polled batch, its records
+    def ready(_engine: Engine, batch: Any, span: Any, **_: bool) -> None:  # noqa: ANN401 - a polled batch, its records
         if span.columns.done():
             stages.mark(batch, 1)
 
@@ -158,7 +158,7 @@ def _mark_moments(stages: Stages, sink: type) -> None:
         stages.mark_all(of_transaction, 4)
 
     _before(Engine, "submit", lambda _engine, *batches: stages.mark_all(batches, 0))
-    _before(Engine, "_append_when_fingerprinted", ready)
+    _before(Engine, "_append_span", ready)
     _before(Engine, "_append", lambda _engine, batch, _span: stages.mark(batch, 2))
     _before(Committer, "submit", lambda _committer, batches: stages.mark_all([one.polled for one in batches], 3))
     _before(Committer, "_transact", begun)
@@ -170,8 +170,8 @@ def _mark_moments(stages: Stages, sink: type) -> None:
 def _before(kind: type, name: str, note: Callable[..., object]) -> None:
     call = getattr(kind, name)
 
-    def noting(*args: Any) -> Any:  # noqa: ANN401 - of any call
-        note(*args)
-        return call(*args)
+    def noting(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - of any call
+        note(*args, **kwargs)
+        return call(*args, **kwargs)
 
     setattr(kind, name, noting)
