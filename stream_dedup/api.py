@@ -22,7 +22,7 @@ import sys
 import threading
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, NoReturn, Self, SupportsIndex, TypeVar
@@ -121,16 +121,12 @@ class Index:
         self._profile = checked_profile(profile)
         settings = self._profile.settings
         self._scheme = scheme_of(settings)
-        self._temporary = None
-        if path is None:
-            self._temporary = TemporaryFolder()
-            path = self._temporary.path
-        try:
+        with ExitStack() as opening:
+            if path is None:
+                path = opening.enter_context(TemporaryFolder())
             path = Path(path).absolute()  # the program may change its folder
-            self._index = open_library(path, self._scheme)
-        except BaseException:
-            self._remove_temporary()
-            raise
+            self._index = opening.enter_context(open_library(path, self._scheme))
+            self._opened = opening.pop_all()
         self._calls = _Calls(f"index {path}")
         self._pending: list[_Article] = []
         self._closed = False
@@ -160,7 +156,7 @@ class Index:
             TypeError: an argument of another type; nothing is added.
             ValueError: a fingerprint not in 0 to 2**64 - 1, or the index is closed.
         """
-        article = _Article(checked_string("id", id), _content(content), _scope(scope))
+        article = _article(id, content, scope)
         self._alone(lambda: self._add(article))
 
     def add_if_new(
@@ -180,7 +176,7 @@ class Index:
         Raises:
             TypeError, ValueError: as ``add`` and ``search``; nothing is added.
         """
-        article = _Article(checked_string("id", id), _content(content), _scope(scope))
+        article = _article(id, content, scope)
         return self._searched(article, probes, limit, k, adds=True)
 
     def search(
@@ -202,7 +198,7 @@ class Index:
             TypeError: an argument of another type.
             ValueError: an argument that this search does not take, or out of its range; or the index is closed.
         """
-        return self._searched(_Article("", _content(content), _scope(scope)), probes, limit, k, adds=False)
+        return self._searched(_article("", content, scope), probes, limit, k, adds=False)
 
     def flush(self) -> None:
         """Make everything added durable."""
@@ -268,13 +264,8 @@ class Index:
         if self._closed:
             return
         self._closed = True
-        try:
+        with self._opened:
             self._settle()
-        finally:
-            try:
-                self._index.close()
-            finally:
-                self._remove_temporary()
 
     def _check_open(self) -> None:
         """Refuse a call before it waits; it uses nothing that another call may close meanwhile."""
@@ -286,8 +277,8 @@ class Index:
     def _rules(self, number: bool, probes: int | None, limit: int | None, k: int | None) -> Rules:  # noqa: FBT001
         profile = self._profile
         if number or k is not None or profile.search == EXACT:
-            rules = Rules(self._scheme, search=EXACT, distance=_first(k, profile.distance, _DISTANCE))
-            rules = replace(rules, probes=probes, limit=limit)
+            distance = next(bits for bits in (k, profile.distance, _DISTANCE) if bits is not None)
+            rules = Rules(self._scheme, search=EXACT, distance=distance, probes=probes, limit=limit)
         else:
             given = {"probes": probes, "limit": limit, "short_limit": limit}
             given = {name: value for name, value in given.items() if value is not None}
@@ -315,10 +306,6 @@ class Index:
 
         self._calls.uncut(apply)
 
-    def _remove_temporary(self) -> None:
-        if self._temporary is not None:
-            self._temporary.remove()
-
     def _made(self, articles: Sequence[_Article]) -> _Made:
         texts = [article.content if isinstance(article.content, str) else "" for article in articles]
         settings = self._profile.settings
@@ -337,26 +324,17 @@ class Index:
         )
 
 
-def _content(content: object) -> str | int:
-    """Return a text, or a fingerprint as Python's own number."""
-    return (
-        content
-        if isinstance(content, str)
-        else checked_fingerprint("content", content, "a text or a fingerprint (str or int)")
-    )
-
-
-def _scope(scope: object) -> str | None:
-    return None if scope is None else checked_string("scope", scope, "a str or None")
+def _article(article_id: object, content: object, scope: object) -> _Article:
+    """Return an article of checked arguments, a fingerprint as Python's own number."""
+    article_id = checked_string("id", article_id)
+    if not isinstance(content, str):
+        content = checked_fingerprint("content", content, "a text or a fingerprint (str or int)")
+    return _Article(article_id, content, None if scope is None else checked_string("scope", scope, "a str or None"))
 
 
 def _count(name: str, value: object) -> int | None:
     """Return an optional number; its range is checked with the rules."""
     return None if value is None else checked_number(name, value, "an int or None")
-
-
-def _first(*values: int | None) -> int | None:
-    return next((value for value in values if value is not None), None)
 
 
 def _similarity(a: U64, b: U64) -> float:

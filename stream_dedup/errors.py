@@ -1,15 +1,7 @@
 """Errors, named by the reaction that they ask for, and the exit codes of the program.
 
-Every message says what was wrong, why, and what to do about it. The command
-line turns each class into one exit code (see ``EXIT_CODES`` in ``cli``).
-
-* ``UserError``     the user has to change something (configuration, flags, topic settings).
-* ``RefusedError``  going on would break a promise about the data: stop, and say how to mend it.
-* ``UnavailableError``  something outside (broker, disk) did not answer in its named time: start again later.
-* ``CorruptError``  stored bytes are not what was written: rebuild what can be rebuilt.
-* ``DefectError``   the program itself is wrong: report it, and use another release meanwhile.
-
-A record that cannot be read is no error: it is a ``rejected`` verdict with a reason.
+Every message says what was wrong, why, and what to do about it. A record that cannot be read is no error: it is a
+``rejected`` verdict with a reason.
 """
 
 EXIT_OK = 0
@@ -48,21 +40,31 @@ EXIT_MEANINGS = {
 class StreamDedupError(Exception):
     """Base of every error that the program raises on purpose."""
 
+    exit_code = EXIT_UNEXPECTED
+
 
 class UserError(StreamDedupError):
     """The configuration, a flag or a file is wrong; the message names it and the remedy."""
+
+    exit_code = EXIT_USER
 
 
 class RefusedError(StreamDedupError):
     """Going on would break a promise about the data; the message names the remedy."""
 
+    exit_code = EXIT_REFUSED
+
 
 class UnavailableError(StreamDedupError):
-    """A part outside the program did not answer within its named time."""
+    """A part outside the program (broker, disk) did not answer within its named time: start again later."""
+
+    exit_code = EXIT_UNAVAILABLE
 
 
 class CorruptError(StreamDedupError):
-    """Stored bytes are not what this program writes."""
+    """Stored bytes are not what this program writes: rebuild what can be rebuilt."""
+
+    exit_code = EXIT_CORRUPT
 
 
 class DefectError(StreamDedupError):

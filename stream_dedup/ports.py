@@ -27,29 +27,19 @@ from stream_dedup.errors import CorruptError
 
 
 class Event(Protocol):
-    """As ``threading.Event``."""
+    """As ``threading.Event``. Any thread."""
 
-    def set(self) -> None:
-        """Wake every waiting thread. Any thread."""
-
-    def clear(self) -> None:
-        """Reset. Any thread."""
-
-    def is_set(self) -> bool:
-        """Return whether it is set. Any thread."""
-
-    def wait(self, timeout: float) -> bool:
-        """Block until it is set or ``timeout`` seconds have passed; return whether it is set. Any thread."""
+    def set(self) -> None: ...
+    def clear(self) -> None: ...
+    def is_set(self) -> bool: ...
+    def wait(self, timeout: float) -> bool: ...
 
 
 class Thread(Protocol):
-    """A running thread."""
+    """As ``threading.Thread``, started."""
 
-    def join(self, timeout: float | None = None) -> None:
-        """Block until it has ended, or for ``timeout`` seconds."""
-
-    def is_alive(self) -> bool:
-        """Return whether it runs."""
+    def join(self, timeout: float | None = None) -> None: ...
+    def is_alive(self) -> bool: ...
 
 
 class Clock(Protocol):
@@ -61,12 +51,8 @@ class Clock(Protocol):
     def time_ms(self) -> int:
         """Return milliseconds since 1970 by the wall clock, which may be wrong and may be set."""
 
-    def sleep(self, seconds: float) -> None:
-        """Block for that time."""
-
-    def event(self) -> Event:
-        """Return a new event."""
-
+    def sleep(self, seconds: float) -> None: ...
+    def event(self) -> Event: ...
     def spawn(self, name: str, run: Callable[[], None]) -> Thread:
         """Start a thread that does not keep the process alive."""
 
@@ -78,44 +64,31 @@ class Partition(NamedTuple):
     number: int
 
     def __str__(self) -> str:
-        """Return topic and number, joined by a dash."""
         return f"{self.topic}-{self.number}"
 
 
 class SourceRecord(Protocol):
-    """A record of a source or output topic."""
+    """A record of a source or output topic, as Kafka's clients have it.
+
+    ``leader_epoch`` is below 0 if it is not known; ``timestamp`` is in milliseconds since 1970.
+    """
 
     @property
-    def topic(self) -> str:
-        """Name of its topic."""
-
+    def topic(self) -> str: ...
     @property
-    def partition(self) -> int:
-        """Number of its partition."""
-
+    def partition(self) -> int: ...
     @property
-    def offset(self) -> int:
-        """Its offset."""
-
+    def offset(self) -> int: ...
     @property
-    def leader_epoch(self) -> int:
-        """Leader epoch under which it was appended, for ``CommittedOffset``; below 0 if it is not known."""
-
+    def leader_epoch(self) -> int: ...
     @property
-    def timestamp(self) -> int:
-        """Milliseconds since 1970."""
-
+    def timestamp(self) -> int: ...
     @property
-    def key(self) -> bytes | None:
-        """The key, None of none."""
-
+    def key(self) -> bytes | None: ...
     @property
-    def value(self) -> bytes | None:
-        """The value, None for a tombstone."""
-
+    def value(self) -> bytes | None: ...
     @property
-    def headers(self) -> Sequence[tuple[str, bytes | None]]:
-        """Names and values, in order; a name may come more than once."""
+    def headers(self) -> Sequence[tuple[str, bytes | None]]: ...
 
 
 def raw_of(record: SourceRecord) -> RawRecord:
@@ -314,8 +287,7 @@ class VerdictSink(Protocol):
     ``renew`` settles it.
     """
 
-    def begin(self) -> None:
-        """Begin a transaction."""
+    def begin(self) -> None: ...
 
     def send(self, outputs: Iterable[Output]) -> None:
         """Send records, in order; their failure shows in ``flush``. May block where too much is unsent.

@@ -128,12 +128,11 @@ def _joined(parts: list[Future[Columns]]) -> Future[Columns]:
         if any(part.cancelled() for part in parts):
             joined.cancel()
         if joined.set_running_or_notify_cancel():
-            made = _concatenated(parts)
+            try:
+                joined.set_result(Columns.concat([part.result() for part in parts]))
+            except BaseException as error:  # noqa: BLE001 - raised again where the columns are asked for
+                joined.set_exception(error)
             parts.clear()  # each of them knows this function, which knows them
-            if isinstance(made, Columns):
-                joined.set_result(made)
-            else:
-                joined.set_exception(made)
 
     def cancel(_joined: Future[Columns]) -> None:
         if joined.cancelled():
@@ -144,14 +143,6 @@ def _joined(parts: list[Future[Columns]]) -> Future[Columns]:
     for part in [*parts]:
         part.add_done_callback(end)
     return joined
-
-
-def _concatenated(parts: Sequence[Future[Columns]]) -> Columns | BaseException:
-    """Return the columns of parts that are done, or what one of them raised, or the concatenation."""
-    try:
-        return Columns.concat([part.result() for part in parts])
-    except BaseException as error:  # noqa: BLE001 - raised again where the columns are asked for
-        return error
 
 
 def chunks(sizes: Sequence[int], most: int = CHUNK_RECORDS) -> Iterator[slice]:

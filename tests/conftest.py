@@ -105,11 +105,12 @@ def _runs_in_java() -> bool:
 
 
 def _keep_folders_in_memory() -> None:
-    """Let pytest make its folders in memory: the tests kill processes, never the machine."""
+    """Let pytest and the program make temporary folders in memory: the tests kill processes, never the machine."""
     if os.path.isdir(MEMORY_FOLDER):  # noqa: PTH112 - no object is needed
         free = os.statvfs(MEMORY_FOLDER)
         if free.f_bavail * free.f_frsize > MEMORY_FREE_BYTES:
             os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY_FOLDER)
+            os.environ.setdefault("TMPDIR", MEMORY_FOLDER)
 
 
 def _keep_bytecode() -> None:

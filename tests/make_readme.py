@@ -17,9 +17,8 @@ from typing import Any, NamedTuple
 
 import click
 
-from stream_dedup import sizing
 from stream_dedup.audit.report import COUNTS, FAULTS
-from stream_dedup.cli import cli
+from stream_dedup.cli import cli, size
 from stream_dedup.cli.options import ALL_FLAGS
 from stream_dedup.clusters.follow import ClusterMetrics
 from stream_dedup.config.keys import accepted_values, all_keys, default_value
@@ -153,15 +152,15 @@ def _metrics(declarations: Iterable[Any]) -> str:
 
 def sizing_costs_part() -> str:
     """Returns the table of the costs that ``size`` computes with."""
-    named = (value.values() if isinstance(value, dict) else (value,) for value in vars(sizing).values())
-    costs = [one for some in named for one in some if isinstance(one, sizing.MeasuredCost)]
+    named = (value.values() if isinstance(value, dict) else (value,) for value in vars(size).values())
+    costs = [one for some in named for one in some if isinstance(one, size.MeasuredCost)]
     rows = ((one.of, f"{one.value:,g} {one.unit}", f"`{one.command}`") for one in costs)
     return table(("cost of", "", "measured by"), rows)
 
 
 def sizing_widths_part() -> str:
     """Returns the table of the widths of keys, and from which size on each pays."""
-    return table(("bits", "tables", "look-ups", "found", "costs least from, articles held"), sizing.width_rows())
+    return table(("bits", "tables", "look-ups", "found", "costs least from, articles held"), size.width_rows())
 
 
 def audit_findings_part() -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.dev import showing
+from stream_dedup.dev.demo import PROGRAM as DEMO_PROGRAM
 
 ROOT = Path(__file__).parents[1]
 PROGRAM = Path(sys.executable).with_name("stream-dedup")
@@ -72,7 +72,7 @@ def test_the_keeper_of_the_development_broker(trap: Path) -> None:
 
 def test_the_program_as_the_demo_starts_it(trap: Path) -> None:
     """With -P, `python -m` takes nothing from there either."""
-    assert "brokers" in run_in(trap, *showing.PROGRAM, "config", "show")
+    assert "brokers" in run_in(trap, *DEMO_PROGRAM, "config", "show")
 
 
 def commands_of_python() -> Iterator[tuple[str, list[ast.expr]]]:

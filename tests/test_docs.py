@@ -8,13 +8,13 @@ import click
 import pytest
 from pydantic.fields import FieldInfo
 
-from stream_dedup.cli import COMMANDS, EXIT_CODES
+from stream_dedup.cli import COMMANDS
 from stream_dedup.clusters.follow import ClusterMetrics
 from stream_dedup.config.keys import accepted_values, all_keys
 from stream_dedup.config.model import Config
 from stream_dedup.config.profile_file import ProfileFile
 from stream_dedup.core import headers
-from stream_dedup.errors import EXIT_MEANINGS
+from stream_dedup.errors import EXIT_MEANINGS, StreamDedupError
 from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.serve.serve_metrics import ServeMetrics
 from tests.make_readme import EVERYWHERE, KEYED, OF_FILES, PARTS, README, all_commands, flags_of, written
@@ -55,12 +55,11 @@ def test_the_reference_has_every_flag(name: str) -> None:
 
 
 def test_flags_of_every_command_are_described_once() -> None:
-    """Before the first command. Size, completion and broker do not have those of every command."""
+    """Before the first command. Size and broker do not have those of every command."""
     intro = PARTS["commands"].page.read_text("utf-8").partition("<!-- generated")[0]
     assert all(f"`{flag} " in intro for flag in (*EVERYWHERE, *OF_FILES))
     assert [name for name, command in LEAVES.items() if not flags_of(command).keys() >= set(EVERYWHERE)] == [
         "size",
-        "completion",
         "broker",
     ]
 
@@ -74,7 +73,7 @@ def test_the_reference_has_every_key_metric_header_and_exit_code() -> None:
     assert first_cells("cluster metrics") == [declared.full_name for declared in ClusterMetrics.declarations()]
     assert set(first_cells("headers")) == {value for name, value in vars(headers).items() if _is_header(name, value)}
     assert first_cells("exit codes") == [str(code) for code in EXIT_MEANINGS]
-    assert set(EXIT_CODES.values()) <= set(EXIT_MEANINGS)
+    assert {kind.exit_code for kind in StreamDedupError.__subclasses__()} <= set(EXIT_MEANINGS)
 
 
 def _is_header(name: str, value: object) -> bool:

@@ -403,7 +403,7 @@ class PlainLog:
     def _append_rules(self, offset: LogOffset, rules: Rules) -> None:
         if rules.takes_force_after(self.rules):
             self.rules = rules
-        elif not rules.restates(self.rules):
+        elif rules != self.rules:
             return
         self._rules_records.add(offset)
 

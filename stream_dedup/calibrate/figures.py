@@ -62,7 +62,7 @@ SCORES = "Precision / recall / F1"
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The score of one setting by the labels."""
+    """The score of one setting by the labels: articles judged duplicates, found rightly, and to be found."""
 
     judged: int
     right: int
@@ -193,9 +193,9 @@ class Measured:
 
     def score(self, labels: Labels, rows: I64, step: int, limit: int) -> Score:
         """Return the score of the verdicts at a step and a limit."""
-        queries = self.near.queries[rows]
-        matched = labels.family[self.near.matches[rows, step]]
-        return score(self.judged(rows, step, limit), labels.family[queries], matched, labels.due[queries])
+        queries, judged = self.near.queries[rows], self.judged(rows, step, limit)
+        right = judged & (labels.family[queries] == labels.family[self.near.matches[rows, step]])
+        return Score(int(judged.sum()), int(right.sum()), int(labels.due[queries].sum()))
 
 
 def figures(measured: Measured, rows: I64, kind: Status, articles: int) -> Figures:
@@ -409,18 +409,6 @@ def should_be_found(family: I64) -> NDArray[np.bool_]:
     due = np.ones(len(family), np.bool_)
     due[np.unique(family, return_index=True)[1]] = False
     return due
-
-
-def score(judged: NDArray[np.bool_], own: I64, matched: I64, due: NDArray[np.bool_]) -> Score:
-    """Return the score of verdicts.
-
-    Args:
-        judged: which articles are judged duplicates.
-        own: family of each article.
-        matched: family of each article's match; any value where it has none.
-        due: which articles should be found.
-    """
-    return Score(int(judged.sum()), int((judged & (own == matched)).sum()), int(due.sum()))
 
 
 def _root(parent: dict[str, str], name: str) -> str:

@@ -136,14 +136,9 @@ class MeasuredSearch:
 
 
 def measure(entries: Columns, search: MeasuredSearch, queries: I64, ceiling: int, progress: ReportProgress) -> Nearest:
-    """Find the nearest earlier entries.
+    """Find the nearest earlier entries of the articles with these numbers, rising.
 
-    Args:
-        entries: all of them.
-        search: the search whose steps are measured.
-        queries: numbers of the articles to measure, rising.
-        ceiling: greatest limit of interest: no step looks for entries beyond it.
-        progress: called with the comparisons done and their total.
+    No step of the search looks for entries beyond ``ceiling``, the greatest limit of interest.
     """
     steps = len(search.lengths)
     near = Nearest(

@@ -1,7 +1,7 @@
 """A calibration report as one HTML page: charts, table, pairs. The page loads nothing from elsewhere.
 
-Charts are SVG: bars, axes, a legend, vertical lines at limits. The style sheet gives the colours by class, so
-that they are readable in light and dark. Coordinates are rounded to a tenth of a unit of the drawing.
+Charts are SVG: bars, axes, vertical lines at limits. The style sheet gives the colours by class, so that they are
+readable in light and dark. Coordinates are rounded to a tenth of a unit of the drawing.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from stream_dedup.calibrate.report import CalibrationReport, ShownPair
 from stream_dedup.calibrate.text import head
 from stream_dedup.terminal import visible
 
-WIDTH, HEIGHT = 860, 330
-LEFT, RIGHT, TOP, BOTTOM = 64, 20, 34, 48
-"""Space around the plot: for the numbers and names of the axes, and the legend above."""
+WIDTH, HEIGHT = 860, 290
+LEFT, RIGHT, TOP, BOTTOM = 64, 20, 14, 28
+"""Space around the plot, for the numbers of the axes."""
 NOTE_WIDTH = 120
 """Space for the name of a vertical line."""
 TICKS = 6
@@ -96,7 +96,7 @@ def _histogram(figures: Figures) -> str:
     lines = [Line(limit + 0.5, f"present {'distance' if figures.exact else 'limit'} {limit}", "limit")]
     if figures.suggestion.limit != limit:
         lines.append(Line(figures.suggestion.limit + 0.5, f"suggested {figures.suggestion.limit}", "hint"))
-    across = f"bits of {figures.width} in which the two differ"
+    across = f"the bits of {figures.width} in which the two differ"
     return Chart(title, across, min(last, figures.width), series, lines).svg()
 
 
@@ -113,7 +113,7 @@ def _equal_values(figures: Figures) -> str:
         series.insert(1, Series("too few beyond search.far bits", "missed", between))
     title = f"Equal values in the sketches of articles within the limit ({figures.kind} text)"
     most = len(counts) - 1
-    return Chart(title, f"values of {most} that are equal", most, series, drawn).svg()
+    return Chart(title, f"the values of {most} that are equal", most, series, drawn).svg()
 
 
 def _table(settings: SettingsTable) -> str:
@@ -156,12 +156,14 @@ class Chart:
         self._plot = (WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM)
 
     def svg(self) -> str:
-        """Return the title and the whole chart."""
+        """Return the title, the legend and the chart."""
         title = escape(self._title)
-        parts = [*self._grid(), *self._bars(), *self._verticals(), *self._names(), *_key(self._series)]
+        keys = (f'<span><i class="{one.style} key"></i> {escape(one.name)}</span>' for one in self._series)
+        parts = [*self._grid(), *self._bars(), *self._verticals()]
         return (
-            f'<h3>{title}</h3><svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{title}">'
-            f"<title>{title}</title>{''.join(parts)}</svg>"
+            f'<h3>{title}</h3><p class="legend">{" ".join(keys)}</p>'
+            f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{title}"><title>{title}</title>'
+            f'{"".join(parts)}</svg><p class="legend across">articles, by {escape(self._across)}</p>'
         )
 
     def _bars(self) -> list[str]:
@@ -216,24 +218,6 @@ class Chart:
                 f'text-anchor="{"end" if flips else "start"}">{escape(one.name)}</text>'
             )
         return drawn
-
-    def _names(self) -> list[str]:
-        middle, name = LEFT + self._plot[0] / 2, escape(self._across)
-        across = f'<text class="name" x="{middle:.1f}" y="{HEIGHT - 8}" text-anchor="middle">{name}</text>'
-        up = (
-            f'<text class="name" transform="translate(14 {TOP + self._plot[1] / 2:.1f}) rotate(-90)" '
-            f'text-anchor="middle">articles</text>'
-        )
-        return [across, up]
-
-
-def _key(series: Sequence[Series]) -> list[str]:
-    drawn, at = [], float(LEFT)
-    for name, style, _ in series:
-        drawn.append(f'<rect class="{style} key" x="{at:.1f}" y="8" width="12" height="12" rx="2"/>')
-        drawn.append(f'<text class="legend" x="{at + 17:.1f}" y="18">{escape(name)}</text>')
-        at += 17 + 7.2 * len(name) + 20
-    return drawn
 
 
 def _ticks(most: float, count: int = TICKS) -> list[float]:

@@ -74,18 +74,9 @@ def collect(
     copies: Copies,
     form: InputForm,
 ) -> Collected:
-    """Read and fingerprint every line.
+    """Read and fingerprint every line; ``report`` is called after each batch with the lines done and the bytes read.
 
-    Args:
-        config: scheme, format of the input, threads.
-        files: paths, or ``-``.
-        original: where the id of the article's original is, or None.
-        report: called after each batch with the lines done and the bytes read.
-        copies: keeps the input that cannot be read again.
-        form: how the files are read.
-
-    Raises:
-        StreamDedupError: a file cannot be read, or the fingerprinting failed.
+    ``copies`` keeps the input that cannot be read again, ``original`` is the field with the id of an original.
     """
     refuse_framed(config, "calibrate")
     check_inputs(files, form)
@@ -104,7 +95,8 @@ def collect(
             kept.append(columns.rows(rows))
             where.append(np.stack((np.full(len(rows), batch.source), np.asarray(batch.block.numbers)[rows]), axis=1))
             if original is not None:
-                originals += [_original(batch.block.lines[row], original) for row in rows.tolist()]
+                ids = (id_at(batch.block.lines[row], original) for row in rows.tolist())
+                originals += [None if one is None else as_stored(one) for one in ids]
             statuses.update(map(Status, columns.statuses.tolist()))
             report(statuses.total(), progress)
             if statuses.total() >= MAX_ARTICLES:
@@ -134,9 +126,3 @@ def texts_at(
         if len(found) == len(wanted):
             break
     return found
-
-
-def _original(line: bytes, field: FieldPath) -> str | None:
-    """Return the id in the field, or None."""
-    value = id_at(line, field)
-    return None if value is None else as_stored(value)

@@ -24,6 +24,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import islice
+from os.path import commonprefix
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,10 +80,6 @@ TITLES = {
     EdgeList.BEYOND: "Most similar beyond the limit: are they no duplicates?",
     EdgeList.DENIED: "Most similar duplicates that the labels deny: is a label missing?",
 }
-
-
-ONLY_IF_ANY = frozenset((EdgeList.MISSED, EdgeList.DENIED))
-"""Lists that a report omits if they are empty, as they mostly are."""
 
 
 class Edge(NamedTuple):
@@ -149,27 +146,20 @@ class CalibrationReport:
     profile: str
 
     def edge_lists(self, kind: str) -> Iterator[tuple[str, list[ShownPair]]]:
-        """Yield the title and the pairs of each list that is shown of a kind of text."""
+        """Yield the title and the pairs of each list of a kind of text; missed and denied ones, mostly none, if any."""
         for side, title in TITLES.items():
             shown = [one for one in self.pairs if (one.kind, one.side) == (kind, side)]
-            if shown or side not in ONLY_IF_ANY:
+            if shown or side not in {EdgeList.MISSED, EdgeList.DENIED}:
                 yield title, shown
 
 
 def calibrate(
     config: Config, options: Options, reading: Callable[[int, Progress], None], comparing: ReportProgress
 ) -> CalibrationReport:
-    """Make the report.
-
-    Args:
-        config: rules, scheme and threads.
-        options: of the call.
-        reading: called after each batch with the lines fingerprinted so far and the bytes read.
-        comparing: called with the comparisons made so far and their total.
+    """Make the report; ``reading`` is called after each batch with the lines fingerprinted so far and the bytes read.
 
     Raises:
         UserError: a file cannot be used, holds fewer than two articles, or no labels where they are named.
-        StreamDedupError: fingerprinting failed.
     """
     begun = time.monotonic()
     with closing(Copies()) as copies:
@@ -233,10 +223,8 @@ def suggested(profile: Profile, made: Sequence[Figures]) -> Profile:
 def _check(collected: Collected, options: Options) -> None:
     if len(collected.entries) < 2:  # noqa: PLR2004 - two make a pair
         count = "only one article" if len(collected.entries) else "no article"
-        lines = collected.statuses.total()
-        of = "in the only line" if lines == 1 else f"in {lines:,} lines"
         files = ", ".join(map(printable, options.files))
-        raise UserError(f"{files}: {count} with words {of}; calibrate needs two, and says more with thousands")
+        raise UserError(f"{files}: {count} with words; calibrate needs two, and says more with thousands")
 
 
 def _asked(entries: Columns, comparisons: int) -> I64:
@@ -349,14 +337,8 @@ def _ordered(
 def passages(earlier: str, later: str) -> tuple[str, str]:
     """Return a passage of each text, from a little before their first difference on."""
     one, other = " ".join(earlier.split()), " ".join(later.split())
-    start = max(0, _common(one, other) - BEFORE)
+    start = max(0, len(commonprefix((one, other))) - BEFORE)  # noqa: RUF071 - of characters
     return _passage(one, start), _passage(other, start)
-
-
-def _common(one: str, other: str) -> int:
-    """Return the length of the common beginning."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (mine, theirs) in pairs if mine != theirs), min(len(one), len(other)))
 
 
 def _passage(text: str, start: int) -> str:

@@ -7,7 +7,6 @@ from textwrap import wrap
 
 from stream_dedup.calibrate.figures import Figures, settings_tables
 from stream_dedup.calibrate.report import CalibrationReport, ShownPair
-from stream_dedup.sizing import width_advice
 from stream_dedup.terminal import pad, shorten, table
 
 BAR = 40
@@ -122,6 +121,3 @@ def _suggestions(report: CalibrationReport, width: int) -> Iterator[str]:
         yield f"{figures.kind} text"
         for reason in figures.suggestion.reasons:
             yield from wrap(reason, width, initial_indent="  - ", subsequent_indent="    ")
-    if report.probes:
-        yield "width of keys"
-        yield from wrap(width_advice(), width, initial_indent="  - ", subsequent_indent="    ")

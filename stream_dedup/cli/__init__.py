@@ -1,10 +1,10 @@
 """The command line: ``stream-dedup COMMAND``.
 
-Owns the list of commands and the mapping of errors to exit codes. Rules:
+Owns the list of commands. Rules:
 
 * The module of a command is imported when the command is called: ``filter`` never loads the Kafka client.
-* A command returns its exit code, or None for 0. It raises the classes of ``errors``; this module maps each class to
-  an exit code, and writes its message to standard error without a traceback.
+* A command returns its exit code, or None for 0. It raises the classes of ``errors``, which have exit codes; this
+  module writes the message to standard error without a traceback.
 * Standard output contains the result of the command only.
 """
 
@@ -17,41 +17,27 @@ import traceback
 from typing import NamedTuple
 
 import click
-from click.shell_completion import get_completion_class, shell_complete
+from click.shell_completion import shell_complete
 
 from stream_dedup import __version__
 from stream_dedup.cli.output import say, write_lines
 from stream_dedup.cli.process import close_standard_streams, give_up, hold, open_standard_streams
 from stream_dedup.errors import (
-    EXIT_CORRUPT,
     EXIT_HUNG_UP,
     EXIT_INTERRUPTED,
     EXIT_OK,
     EXIT_PIPE_CLOSED,
-    EXIT_REFUSED,
     EXIT_TERMINATED,
     EXIT_UNAVAILABLE,
     EXIT_UNEXPECTED,
     EXIT_USER,
-    CorruptError,
-    DefectError,
-    RefusedError,
     StreamDedupError,
-    UnavailableError,
-    UserError,
     reason_of,
 )
 
+COMPLETION_VARIABLE = "_STREAM_DEDUP_COMPLETE"
+"""Environment variable by which a shell requests its script, and the script completions."""
 _ENDED_BY_SIGNAL = frozenset((EXIT_HUNG_UP, EXIT_INTERRUPTED, EXIT_TERMINATED))
-
-EXIT_CODES: dict[type[StreamDedupError | OSError], int] = {
-    UserError: EXIT_USER,
-    RefusedError: EXIT_REFUSED,
-    UnavailableError: EXIT_UNAVAILABLE,
-    CorruptError: EXIT_CORRUPT,
-    DefectError: EXIT_UNEXPECTED,
-    OSError: EXIT_UNAVAILABLE,
-}
 
 
 class _Entry(NamedTuple):
@@ -80,7 +66,6 @@ COMMANDS = {
     "offsets": _Entry("cli.topics:offsets_command", "Show or set the committed offsets of a group."),
     "config": _Entry("cli.config", "Check or show the configuration."),
     "produce": _Entry("cli.topics:produce_command", "Send JSON Lines to a topic."),
-    "completion": _Entry("cli:completion_command", "Write the script that completes commands in a shell."),
     "broker": _Entry("dev.command", "Start a Kafka broker for development."),
 }
 
@@ -184,28 +169,4 @@ def _react_to_usage(error: click.ClickException) -> int:
 
 def exit_code_of(error: StreamDedupError | OSError) -> int:
     """Return the exit code of an error, by its class."""
-    return next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), EXIT_UNEXPECTED)
-
-
-SHELLS = ("bash", "zsh", "fish")
-COMPLETION_VARIABLE = "_STREAM_DEDUP_COMPLETE"
-"""Environment variable by which the script requests completions from the program."""
-
-
-@click.command()
-@click.argument("shell", metavar="SHELL", type=click.Choice(SHELLS))
-def completion_command(shell: str) -> None:
-    """Write the script that completes commands and flags in a SHELL: bash, zsh or fish.
-
-    \b
-    Examples:
-      stream-dedup completion bash > ~/.local/share/bash-completion/completions/stream-dedup
-      stream-dedup completion zsh > ~/.zfunc/_stream-dedup
-      stream-dedup completion fish > ~/.config/fish/completions/stream-dedup.fish
-    """  # noqa: D301 - \b keeps click from folding the examples
-    root = click.get_current_context().find_root()
-    kind = get_completion_class(shell)
-    if kind is None:
-        raise click.UsageError(f"click has no completion for {shell}")
-    script = kind(root.command, {}, root.info_name or "stream-dedup", COMPLETION_VARIABLE).source()
-    write_lines(*script.strip("\n").split("\n"))
+    return error.exit_code if isinstance(error, StreamDedupError) else EXIT_UNAVAILABLE

@@ -89,12 +89,7 @@ def command(
     seed = secrets.randbits(SEED_BITS) if seed is None else seed
     options = AuditOptions(*since, sample, seed, allow_repeats, texts)
     with ProgressLine() as line, kafka_audit_ports(config) as ports:
-        report = run_audit(
-            config,
-            options,
-            ports,
-            lambda stage, done, total: line.show(lambda _elapsed: f"{stage}: {done:,} of {total:,}"),
-        )
+        report = run_audit(config, options, ports, line.stage)
     if as_json:
         write_json(_values(report, options))
     else:
@@ -103,7 +98,6 @@ def command(
 
 
 def _rows(report: AuditReport) -> list[tuple[str, int]]:
-
     head = [
         ("articles in the log", report.articles),
         ("verdicts recomputed", report.recomputed),

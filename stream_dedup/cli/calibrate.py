@@ -11,11 +11,9 @@ import click
 from stream_dedup.cli.options import OneField, WholeNumber, config_options, input_options, settings_files
 from stream_dedup.cli.output import ProgressLine, report_columns, write_json, write_lines
 from stream_dedup.cli.process import terminable
-from stream_dedup.config.keys import check_utf8
 from stream_dedup.config.model import Config
 from stream_dedup.config.profile_file import SUFFIX
 from stream_dedup.core.paths import FieldPath
-from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.errors import UserError
 from stream_dedup.files.output_file import STDOUT, is_standard_output, refuse_inputs_as_outputs, whole_output
 
@@ -94,13 +92,9 @@ def command(  # noqa: PLR0917 - one argument for each flag
         )
 
         def reading(lines: int, progress: Progress) -> None:
-            share = f"{progress.read / progress.total:.0%}, " if progress.total else ""
-            line.show(lambda elapsed: f"reading: {share}{lines:,} lines ({lines / elapsed:,.0f}/s)")
+            line.read(progress, lines, "lines")
 
-        def comparing(done: int, whole: int) -> None:
-            line.show(lambda _: f"comparing: {done / max(whole, 1):.0%} of {whole:,} comparisons")
-
-        report = calibrate(config, Options(files, original, pairs, form=form), reading, comparing)
+        report = calibrate(config, Options(files, original, pairs, form=form), reading, line.count)
         if write_page is not None:
             from stream_dedup.calibrate.page import page  # noqa: PLC0415 - only where it is asked for
 
@@ -127,8 +121,6 @@ def _check_outputs(
     refuse_inputs_as_outputs([STDOUT, *outputs], (*files, *settings_files(config)))
     if write_profile is not None and (str(write_profile) == STDOUT or not str(write_profile).endswith(SUFFIX)):
         raise UserError(f"--write-profile {write_profile}: name a file that ends in {SUFFIX}")
-    if write_profile is not None:
-        _check_paths(config.match.profile.settings, write_profile)
     if write_profile is not None and write_profile == html:
         raise UserError(f"--html and --write-profile {html}: name a file for each")
     if html is None:
@@ -140,12 +132,3 @@ def _check_outputs(
         raise UserError(
             f"--html {html}: standard output, to which the text report goes; give --html - for the page alone"
         )
-
-
-def _check_paths(settings: FingerprintSettings, write_profile: Path) -> None:
-    """Raise UserError where the profile has a path that TOML cannot have."""
-    for path in filter(None, (settings.user_dictionary, settings.stop_words)):
-        try:
-            check_utf8(path)
-        except UserError as error:
-            raise UserError(f"--write-profile {write_profile}: {error}") from error

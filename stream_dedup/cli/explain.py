@@ -16,7 +16,6 @@ from stream_dedup.config.effective import fingerprint_settings_of, index_setting
 from stream_dedup.config.model import Config
 from stream_dedup.errors import UserError
 from stream_dedup.files.inputs import printable, read_text
-from stream_dedup.files.output_file import STDOUT, refuse_inputs_as_outputs
 from stream_dedup.files.recognition import InputForm
 
 if TYPE_CHECKING:
@@ -168,7 +167,4 @@ def _record(config: Config, name: str, text: str) -> tuple[tuple[str, ...], str 
 
 def _content(given: str, form: InputForm) -> str:
     """Return a text as given, or the content of the file that it names."""
-    if not given.startswith("@"):
-        return printable(given)
-    refuse_inputs_as_outputs([STDOUT], [given[1:]])
-    return read_text(given[1:], form)
+    return read_text(given[1:], form) if given.startswith("@") else printable(given)

@@ -103,7 +103,7 @@ def command(  # noqa: PLR0917 - one argument for each flag
             config,
             options,
             lambda: time.time_ns() // 1_000_000,
-            lambda so_far: line.show(lambda elapsed: _progress(so_far, elapsed)),
+            lambda so_far: line.read(so_far.progress, so_far.verdicts.total(), f"lines: {_counts(so_far)}"),
             hold,
         )
     if tally.not_utf8 and form.encoding is None:
@@ -114,10 +114,5 @@ def command(  # noqa: PLR0917 - one argument for each flag
     return EXIT_FOUND if lost else EXIT_OK
 
 
-def _progress(tally: Tally, elapsed: float) -> str:
-    count = tally.verdicts.total()
-    share = ""
-    if tally.progress.total:
-        share = f"{tally.progress.read / tally.progress.total:.0%}, "
-    parts = ", ".join(f"{tally.verdicts[verdict]:,} {verdict}" for verdict in OUTPUT_VERDICTS)
-    return f"{share}{count:,} lines ({count / elapsed:,.0f}/s): {parts}"
+def _counts(tally: Tally) -> str:
+    return ", ".join(f"{tally.verdicts[verdict]:,} {verdict}" for verdict in OUTPUT_VERDICTS)

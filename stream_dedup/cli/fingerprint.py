@@ -15,7 +15,6 @@ from stream_dedup.core.decode import is_blank
 from stream_dedup.core.model import FINGERPRINT_BITS, Status
 from stream_dedup.core.reader import Readings, SchemeReader
 from stream_dedup.files.inputs import printable, read_text, shown_name
-from stream_dedup.files.output_file import STDOUT, refuse_inputs_as_outputs
 from stream_dedup.files.recognition import InputForm
 
 SHOWN_CHARACTERS = 40
@@ -95,7 +94,6 @@ def _plain_line(item: _Named, said: dict[str, Any]) -> str:
 
 
 def _read(file: str, form: InputForm, *, lines: bool) -> Sequence[_Named]:
-    refuse_inputs_as_outputs([STDOUT], [file])
     text = read_text(file, form)
     name = shown_name(file)
     if not lines:

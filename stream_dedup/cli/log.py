@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -18,7 +17,6 @@ from stream_dedup.config.profile_file import ProfileFile
 from stream_dedup.core.logged_scheme import NONE, value_text
 from stream_dedup.core.rules import Rules, rule_changes, rule_values
 from stream_dedup.errors import EXIT_FOUND, EXIT_OK, UserError
-from stream_dedup.files.output_file import STDOUT, refuse_inputs_as_outputs
 from stream_dedup.terminal import table
 
 if TYPE_CHECKING:
@@ -177,7 +175,6 @@ def _ids_in(file: BinaryIO | None) -> list[str]:
     """Return the lines of a file that are not blank, without the white space around them."""
     if file is None:
         return []
-    refuse_inputs_as_outputs([STDOUT], [str(file.name)] if file.name != sys.stdin.buffer.name else ["-"])
     try:
         return [line for text in file.read().decode("utf-8-sig").split("\n") if (line := text.strip())]
     except UnicodeDecodeError as error:

@@ -20,14 +20,12 @@ from pathlib import Path
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import click
-from pydantic.fields import FieldInfo
 
 from stream_dedup.cli.logs import set_up_logging
-from stream_dedup.config.keys import all_keys, flag_help, value_flag_help
+from stream_dedup.config.keys import all_keys, flag_help
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.core.paths import FieldPath, PathError, parse_path
-from stream_dedup.files.output_file import STDOUT, refuse_inputs_as_outputs
 from stream_dedup.files.recognition import FORMATS, Format, InputForm, checked_encoding
 
 _P = ParamSpec("_P")
@@ -61,11 +59,6 @@ class _Flag(NamedTuple):
     multiple: bool = False
     value: str = ""
     """What a flag without a value sets its key to, where the key is no boolean."""
-
-    @property
-    def field(self) -> FieldInfo:
-        """The declaration of the key."""
-        return _KEYS[self.key]
 
 
 _KEYS = dict(all_keys(Config))
@@ -173,11 +166,8 @@ def config_from(flags: dict[str, Any]) -> Config:
 
     Raises:
         ConfigError: the configuration has problems; the error lists all of them.
-        UserError: the configuration file or the profile's is also standard output (``config show --config c.toml >>
-            c.toml``).
     """
     path = flags.get("config")
-    refuse_inputs_as_outputs([STDOUT], [] if path is None else [path])
     overrides: dict[str, Any] = {}
     for name, flag in ALL_FLAGS.items():
         value = flags.get(name)
@@ -185,9 +175,7 @@ def config_from(flags: dict[str, Any]) -> Config:
             *section, key = flag.key.split(".")
             values = overrides.setdefault(section[0], {}) if section else overrides
             values[key] = list(value) if flag.multiple else value
-    config = load_config(None if path is None else Path(path), overrides)
-    refuse_inputs_as_outputs([STDOUT], [] if config.match.profile.path is None else [config.match.profile.path])
-    return config
+    return load_config(None if path is None else Path(path), overrides)
 
 
 def settings_files(config: Config) -> tuple[Path, ...]:
@@ -199,11 +187,11 @@ def settings_files(config: Config) -> tuple[Path, ...]:
 
 
 def _option(name: str, flag: _Flag) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-    names = (f"--{name.replace('_', '-')}", f"flag_{name}")
+    names, field = (f"--{name.replace('_', '-')}", f"flag_{name}"), _KEYS[flag.key]
+    about = flag_help(field, flag.value)
     if flag.value:
-        return click.option(*names, flag_value=flag.value, default=None, help=value_flag_help(flag.field, flag.value))
-    about = flag_help(flag.field)
-    if flag.field.annotation is bool:
+        return click.option(*names, flag_value=flag.value, default=None, help=about)
+    if field.annotation is bool:
         return click.option(*names, is_flag=True, default=None, help=about)
     if flag.multiple:
         about = f"{about} May be given several times."

@@ -17,11 +17,14 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, is_dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 
 from stream_dedup.terminal import visible, visible_json
+
+if TYPE_CHECKING:
+    from stream_dedup.files.inputs import Progress
 
 MIN_REPORT_COLUMNS = 60
 """A narrower terminal gets a report of this width: its tables and pairs of texts need it."""
@@ -104,6 +107,11 @@ class ProgressLine:
     def stage(self, name: str, done: int, total: int) -> None:
         """Show the number of finished items of a stage, and the total."""
         self.show(lambda _elapsed: f"{done:,} of {total:,} {name}")
+
+    def read(self, progress: Progress, count: int, what: str) -> None:
+        """Show the share of the inputs that was read, the number of finished items, the rate, and what they are."""
+        share = f"{progress.read / progress.total:.0%}, " if progress.total else ""
+        self.show(lambda elapsed: f"{share}{count:,} ({count / elapsed:,.0f}/s) {what}")
 
     def close(self) -> None:
         """End the line."""

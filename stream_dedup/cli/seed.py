@@ -11,7 +11,6 @@ from stream_dedup.cli.output import ProgressLine, say, write_lines
 from stream_dedup.cli.process import terminable
 from stream_dedup.config.model import Config
 from stream_dedup.errors import EXIT_FOUND, EXIT_OK
-from stream_dedup.files.output_file import STDOUT, refuse_inputs_as_outputs
 
 if TYPE_CHECKING:
     from stream_dedup.files.recognition import InputForm
@@ -51,11 +50,11 @@ def command(config: Config, files: tuple[str, ...], topic: str | None, name: str
 
     if bool(files) == (topic is not None) or (name is not None and topic is not None):
         raise click.UsageError("name FILEs (- is standard input; --name for one of them), or a topic with --topic")
-    refuse_inputs_as_outputs([STDOUT], files)
     with terminable(), ProgressLine() as line:
 
         def show(so_far: SeedTally) -> None:
-            line.show(lambda elapsed: _progress(so_far, elapsed))
+            count = so_far.entered + so_far.present + so_far.rejected
+            line.read(so_far.progress, count, f"articles: {_counts(so_far)}")
 
         if topic is not None:
             tally = seed_topic(config, topic, show, line.stage)
@@ -68,12 +67,9 @@ def command(config: Config, files: tuple[str, ...], topic: str | None, name: str
             f"{tally.unchecked:,} of those that are already there have expired: the log no longer knows whether they "
             "were the same articles; give another archive that begins alike a --name of its own"
         )
-    write_lines(f"{tally.entered:,} entered, {tally.present:,} already there, {tally.rejected:,} rejected")
+    write_lines(_counts(tally))
     return EXIT_FOUND if tally.rejected else EXIT_OK
 
 
-def _progress(tally: SeedTally, elapsed: float) -> str:
-    share = f"{tally.progress.read / tally.progress.total:.0%}, " if tally.progress.total else ""
-    count = tally.entered + tally.present + tally.rejected
-    parts = f"{tally.entered:,} entered, {tally.present:,} already there, {tally.rejected:,} rejected"
-    return f"{share}{count:,} articles ({count / elapsed:,.0f}/s): {parts}"
+def _counts(tally: SeedTally) -> str:
+    return f"{tally.entered:,} entered, {tally.present:,} already there, {tally.rejected:,} rejected"

@@ -16,8 +16,7 @@ from stream_dedup.config.model import Config
 from stream_dedup.errors import EXIT_FOUND, EXIT_OK, EXIT_UNAVAILABLE, RefusedError, UnavailableError
 
 if TYPE_CHECKING:
-    from stream_dedup.status.findings import GroupFinding
-    from stream_dedup.status.snapshot import Rates, Snapshot
+    from stream_dedup.status.snapshot import Snapshot
 
 _NO_ANSWER = (UnavailableError, RefusedError)
 """Errors after which another report may have an answer. Refused is a read of what a trim has just cut off the log."""
@@ -47,29 +46,20 @@ def command(config: Config, *, watch: bool, as_json: bool, interval: float, no_r
     """
     code = EXIT_OK
     with suppress(KeyboardInterrupt):
-        for report in _reports(config, interval, watch=watch, with_rules=not no_rules):
+        for seen in _snapshots(config, interval, watch=watch, with_rules=not no_rules):
             if watch and not as_json:
                 click.clear()  # where there is a terminal
-            code = _show(report, as_json=as_json)
+            if isinstance(seen, tuple):
+                code = _show(config, *seen, as_json=as_json)
+            else:
+                code = _show_error(seen, as_json=as_json)
     return code
 
 
-class _StatusReport:
-    """A snapshot, the rates since the one before, and what is wrong."""
-
-    def __init__(self, config: Config, before: Snapshot | None, now: Snapshot) -> None:
-        from stream_dedup.status.findings import find  # noqa: PLC0415 - as the other modules of status
-        from stream_dedup.status.snapshot import Rates  # noqa: PLC0415
-
-        self.now = now
-        self.rates: Rates | None = None if before is None else Rates.between(before, now)
-        self.findings: list[GroupFinding] = find(now, before, rules_of(config))
-
-
-def _reports(
+def _snapshots(
     config: Config, interval: float, *, watch: bool, with_rules: bool
-) -> Iterator[_StatusReport | UnavailableError | RefusedError]:
-    """Yield one report, from two snapshots; with ``watch`` one for each snapshot, without end, errors included."""
+) -> Iterator[tuple[Snapshot | None, Snapshot] | UnavailableError | RefusedError]:
+    """Yield the second snapshot with the first; with ``watch`` each with the one before, and errors, without end."""
     from stream_dedup.status.reading import StatusReader  # noqa: PLC0415 - loads the Kafka client
 
     while True:
@@ -79,7 +69,7 @@ def _reports(
                 line.close()
                 while True:
                     if watch or before is not None:
-                        yield _StatusReport(config, before, now)
+                        yield before, now
                     if not watch and before is not None:
                         return
                     time.sleep(interval)
@@ -91,18 +81,24 @@ def _reports(
             time.sleep(interval)
 
 
-def _show(report: _StatusReport | UnavailableError | RefusedError, *, as_json: bool) -> int:
-    """Write a report, or an error, and return its exit code."""
-    from stream_dedup.status.text import lines_of, values_of  # noqa: PLC0415 - as above
+def _show(config: Config, before: Snapshot | None, now: Snapshot, *, as_json: bool) -> int:
+    """Write a snapshot, the rates since the one before, and what is wrong; return the exit code."""
+    from stream_dedup.status.findings import find  # noqa: PLC0415 - as the other modules of status
+    from stream_dedup.status.snapshot import Rates  # noqa: PLC0415
+    from stream_dedup.status.text import lines_of, values_of  # noqa: PLC0415
 
-    if isinstance(report, _NO_ANSWER):
-        if as_json:
-            write_json({"error": str(report)})
-        else:
-            say(f"error: {report}")
-        return EXIT_UNAVAILABLE
+    rates = None if before is None else Rates.between(before, now)
+    findings = find(now, before, rules_of(config))
     if as_json:
-        write_json(values_of(report.now, report.rates, report.findings))
+        write_json(values_of(now, rates, findings))
     else:
-        write_lines(*lines_of(report.now, report.rates, report.findings))
-    return EXIT_OK if all(finding.is_note for finding in report.findings) else EXIT_FOUND
+        write_lines(*lines_of(now, rates, findings))
+    return EXIT_OK if all(finding.is_note for finding in findings) else EXIT_FOUND
+
+
+def _show_error(error: UnavailableError | RefusedError, *, as_json: bool) -> int:
+    if as_json:
+        write_json({"error": str(error)})
+    else:
+        say(f"error: {error}")
+    return EXIT_UNAVAILABLE

@@ -13,7 +13,6 @@ from stream_dedup.cli.output import ProgressLine, write_json, write_lines
 from stream_dedup.config.model import Config
 from stream_dedup.core.paths import FieldPath
 from stream_dedup.errors import EXIT_FOUND, EXIT_OK, UserError
-from stream_dedup.files.output_file import STDOUT, refuse_inputs_as_outputs
 from stream_dedup.files.recognition import InputForm
 from stream_dedup.terminal import table
 
@@ -100,7 +99,7 @@ def show(config: Config, as_json: bool) -> None:
     from stream_dedup.kafka.offsets import read_offsets  # noqa: PLC0415 - loads the Kafka client
 
     with ProgressLine() as line:
-        rows = read_offsets(config, lambda _stage, done, total: line.count(done, total))
+        rows = read_offsets(config, line.stage)
     if as_json:
         write_json([_values(row) for row in rows])
         return
@@ -130,9 +129,7 @@ def set_(config: Config, to: str | int, topic: str | None, partition: int | None
     if isinstance(to, int) and (topic is None or partition is None):
         raise click.UsageError("an offset belongs to one partition: give --topic and --partition")
     with ProgressLine() as line:
-        moves = plan_offsets(
-            config, cast("Target", to), topic, partition, lambda _stage, done, total: line.count(done, total)
-        )
+        moves = plan_offsets(config, cast("Target", to), topic, partition, line.stage)
     if not dry_run:
         set_offsets(config, moves)
     write_lines(*(_moved(move) for move in moves), *["dry run: nothing was set"] * dry_run)
@@ -205,7 +202,6 @@ def produce_command(
 
     inputs = files or (STDIN,)
     check_inputs(inputs, form, of_records=False)
-    refuse_inputs_as_outputs([STDOUT], inputs)
     name = topic or config.topics.input[0]
     if name in config.topics.patterns:
         raise UserError(f"topics.input begins with the pattern {name}; name the topic with --topic")

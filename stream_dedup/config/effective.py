@@ -54,11 +54,8 @@ def with_input_topics(config: Config, known: Callable[[], Iterable[str]]) -> Con
     """Return the configuration with the input topics by their names: of the known ones those that a pattern matches.
 
     A pattern matches the beginning of a name. It never matches a topic of the program (the log of any group, an output,
-    the topic of clusters), nor one of Kafka's own (``__``).
-
-    Args:
-        config: the configuration.
-        known: returns the names of all topics that exist; called where there is a pattern.
+    the topic of clusters), nor one of Kafka's own (``__``). ``known`` returns the names of all topics that exist; it is
+    called where there is a pattern.
     """
     topics = config.topics
     if not topics.patterns:

@@ -12,7 +12,6 @@ import json
 import os
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, get_args, get_origin
@@ -22,7 +21,7 @@ from annotated_types import Ge, Le
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 
-from stream_dedup.core.paths import PathError, check_path
+from stream_dedup.core.paths import PathError, parse_path
 from stream_dedup.core.profiles import Profile
 from stream_dedup.core.rules import MAX_WINDOW_MS
 from stream_dedup.errors import UserError
@@ -34,12 +33,6 @@ MAX_TOPIC_CHARACTERS = 249
 """Kafka's limit for the name of a topic."""
 PATTERN = "^"
 """Begins a pattern of names of topics, as in librdkafka: no name of a topic does, so none is mistaken for a pattern."""
-MAX_REPEATS = 4
-"""Parts of a pattern that match more or less of a name. With four the slowest match of the longest name takes a second,
-in which no other thread runs; each further one multiplies that by some fifty, and a repeated group has no bound."""
-_PATTERN_PART = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\((?:\?(?:[:=!]|<[=!]))?|\{[0-9,]+\}|.", re.DOTALL)
-_REPEAT = re.compile(r"[*+?]|\{.+\}", re.DOTALL)
-
 MAX_SHORT_ESCAPE = 0xFFFF
 """The last code point that TOML escapes with four digits."""
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]+")
@@ -139,21 +132,15 @@ def default_value(field: FieldInfo) -> str:
     return f"`{json.dumps(_plain(field.default))}`"
 
 
-def flag_help(field: FieldInfo) -> str:
-    """Return the help of the flag that sets a key: its meaning, accepted values and default."""
+def flag_help(field: FieldInfo, value: str = "") -> str:
+    """Return the help of the flag that sets a key, or sets it to ``value``: meaning, accepted values and default."""
     meaning = field.description or ""
     default = _text(field, "unset") if field.default is None else _plain(field.default)
     shown = ", ".join(default) if isinstance(default, list) else default
-    facts = [] if field.annotation is bool else [accepted_values(field)]
+    facts = [] if value or field.annotation is bool else [accepted_values(field)]
     facts += [f"default: {shown}"] if shown and not isinstance(shown, bool) else []
-    shown_facts = "; ".join(facts)
-    return f"{meaning[0].upper()}{meaning[1:]}{f' [{shown_facts}]' if shown_facts else ''}."
-
-
-def value_flag_help(field: FieldInfo, value: str) -> str:
-    """Return the help of a flag that sets a key to one of its values."""
-    meaning = field.description or ""
-    return f"{meaning[0].upper()}{meaning[1:]}: {value} [default: {_plain(field.default)}]."
+    about = f"{meaning[0].upper()}{meaning[1:]}{f': {value}' if value else ''}"
+    return f"{about} [{'; '.join(facts)}]." if facts else f"{about}."
 
 
 def shown_comment(field: FieldInfo) -> str:
@@ -182,7 +169,8 @@ def is_path(field: FieldInfo) -> bool:
 def toml_value(value: object) -> str:
     """Return a value as TOML, which shares strings, numbers, booleans and lists with JSON.
 
-    A path is written as an absolute one, so that the file may stand in any folder.
+    A path is written as an absolute one, so that the file may stand in any folder. One that is not UTF-8, which TOML
+    cannot have, is written with an escape that TOML refuses.
     """
     path = value.path if isinstance(value, Profile) else value
     if isinstance(path, Path):
@@ -190,14 +178,6 @@ def toml_value(value: object) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{json.dumps(name)} = {toml_value(one)}" for name, one in value.items()) + "}"
     return replace_hidden(json.dumps(_plain(value), ensure_ascii=False), _toml_escape)
-
-
-def check_utf8(path: Path) -> None:
-    """Raise UserError for a path that TOML cannot have."""
-    try:
-        str(path).encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise UserError(f"{path} is not UTF-8, as TOML has to be; rename that path") from error
 
 
 def _toml_escape(character: str) -> str:
@@ -272,28 +252,7 @@ def topic_or_pattern(text: str) -> str:
         re.compile(text)
     except re.error as error:
         raise ValueError(f"not a regular expression: {error}") from error
-    _refuse_slow(text)
     return text
-
-
-def _refuse_slow(pattern: str) -> None:
-    """Refuse a pattern that one name could keep a worker busy with for hours."""
-    parts = _PATTERN_PART.findall(pattern)
-    repeats = [
-        (before, part)
-        for before, part in pairwise(parts)
-        if _REPEAT.fullmatch(part) and not _REPEAT.fullmatch(before)  # else it makes a repeat lazy or possessive
-    ]
-    if len(repeats) > MAX_REPEATS:
-        raise ValueError(
-            f"one name could take hours: {len(repeats)} repeats (* + ? {{}}), at most {MAX_REPEATS} are allowed"
-        )
-    if any(before == "(" for before, _ in repeats):
-        raise ValueError("of the groups that begin with (? only (?: and the lookarounds (?= (?! (?<= (?<! are allowed")
-    if any(before == ")" and part != "?" for before, part in repeats):
-        raise ValueError(
-            "one name could take hours: a group is repeated by * + or {}, which is allowed of one character"
-        )
 
 
 def group_name(name: str) -> str:
@@ -372,16 +331,11 @@ def split_weights(value: object) -> object:
     return {name.strip(): weight.strip() for name, _, weight in pairs}
 
 
-def whole(value: object) -> object:
-    """Parse a text of digits (from the environment); return any other value unchanged."""
-    return int(value) if isinstance(value, str) and re.fullmatch(r"\d{1,9}", value) else value
-
-
 def field_weights(weights: dict[str, int]) -> dict[str, int]:
     """Check the paths of fields and their weights, and return them."""
     for name, weight in weights.items():
         try:
-            check_path(name)
+            parse_path(name)
         except PathError as error:
             raise ValueError(f"field {name!r}, {error}") from None
         if not 1 <= weight <= MAX_FIELD_WEIGHT:

@@ -16,12 +16,12 @@ import difflib
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import date, time
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -68,13 +68,8 @@ _IN_PROFILE = {name: f"[{name}]" for name in ProfileFile.model_fields} | {
 """Sections and keys of a profile's file, with how they are written there."""
 _USER_INFO = re.compile(r"//[^/]*@")
 _Section = TypeVar("_Section", bound=Section)
-
-
-class Layer(NamedTuple):
-    """One source: values by section and key; None is a value that is not given."""
-
-    name: str
-    values: Mapping[str, Any]
+_Given = dict[tuple[str, ...], tuple[Any, str]]
+"""By section and key, or by a section alone that is no table: the value, and the source that gives it."""
 
 
 def load_config(
@@ -84,22 +79,17 @@ def load_config(
 ) -> Config:
     """Read the configuration from its three sources.
 
-    Args:
-        path: TOML file, or None.
-        overrides: values of the flags, as ``{"kafka": {"brokers": …}}``; None: the flag was not given.
-        environment: that of the process where None.
+    ``overrides`` are the values of the flags, as ``{"kafka": {"brokers": …}}``; None: the flag was not given.
 
     Raises:
         ConfigError: the configuration is invalid; the error lists every problem.
     """
     problems: list[str] = []
-    layers = [
-        Layer(f"file {path}", {} if path is None else _read_toml(path, "--config", Config, problems)),
-        Layer("environment", _from_environment(os.environ if environment is None else environment)),
-        Layer("flag", overrides or {}),
-    ]
-    layers.append(_profile_layer(layers, problems))
-    config = _validated(Config, layers, problems, _problems_between)
+    given = _by_key({} if path is None else _read_toml(path, "--config", Config, problems), f"file {path}")
+    given |= _from_environment(os.environ if environment is None else environment)
+    given |= _by_key(overrides or {}, "flag")
+    _read_named_profile(given, problems)
+    config = _validated(Config, given, problems, _problems_between)
     if config is None:
         raise ConfigError(problems)
     return config
@@ -120,139 +110,121 @@ def read_profile(path: Path | str) -> Profile:
     if base is None:
         shown, reason = ("", "missing") if name is None else (f" = {_shown(name)}", "unknown value")
         problems.append(f"from{shown} ({source}): {reason}; give {BUILT_IN}")
-    given = _validated(ProfileFile, [Layer(source, values)], problems, partial(profile_problems, base))
-    if base is None or given is None:
+    made = _validated(ProfileFile, _by_key(values, source), problems, partial(profile_problems, base), source)
+    if base is None or made is None:
         raise ConfigError(problems)
-    return replace(with_values(base, given), path=path)
+    return replace(with_values(base, made), path=path)
 
 
 def _read_toml(path: Path, key: str, model: type[Section], problems: list[str]) -> dict[str, Any]:
     """Return the content of a file that ``key`` names; nothing, and a problem more, where it cannot be read."""
     try:
         values = tomllib.loads(path.read_text("utf-8"))
-    except UnicodeDecodeError as error:
-        problems.append(f"file {path}: not UTF-8 at byte {error.start}; save it as UTF-8")
-    except tomllib.TOMLDecodeError as error:
-        problems.append(f"file {path}: not TOML: {error}; correct that line")
-    except RecursionError:
-        problems.append(f"file {path}: a value has too many brackets in each other; correct it")
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+    except (OSError, ValueError, RecursionError) as error:  # not UTF-8, not TOML, a NUL in the path; nested too deep
         reason = getattr(error, "strerror", None) or error
-        problems.append(f"file {path}: cannot be read ({reason}); name a TOML file with {key}")
-    else:
-        return _with_absolute_paths(values, model, path.parent.absolute())
-    return {}
-
-
-def _with_absolute_paths(values: dict[str, Any], model: type[Section], folder: Path) -> dict[str, Any]:
+        problems.append(f"file {path}: cannot be read ({reason}); name a TOML file, in UTF-8, with {key}")
+        return {}
+    # Paths are relative to the folder of the file.
+    folder = path.parent.absolute()
     for name, field in all_keys(model):
-        section, _, key = name.rpartition(".")
+        section, _, inner = name.rpartition(".")
         table = values.get(section)
-        given = table.get(key) if isinstance(table, dict) else None
+        given = table.get(inner) if isinstance(table, dict) else None
         if isinstance(given, str) and (is_path(field) or (name == PROFILE_KEY and given.endswith(SUFFIX))):
-            values[section][key] = folder / given
+            values[section][inner] = folder / given
     return values
 
 
-def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+def _by_key(sections: Mapping[str, Any], source: str) -> _Given:
+    """Return what a source gives; None is a value that is not given."""
+    given: _Given = {}
+    for section, values in sections.items():
+        if isinstance(values, Mapping):
+            given |= {(section, key): (value, source) for key, value in values.items() if value is not None}
+        elif values is not None:
+            given[section,] = values, source
+    return given
+
+
+def _from_environment(environment: Mapping[str, str]) -> _Given:
     """Return the values of the variables. A variable without a section, or with an empty value, is ignored."""
-    values: dict[str, Any] = {}
+    given: _Given = {}
     for name, value in environment.items():
-        section, mark, key = name.removeprefix(ENV_PREFIX).lower().partition("__")
-        if not name.startswith(ENV_PREFIX) or not value:
-            continue
-        if mark:
-            below = values.get(section)
-            values[section] = {**(below if isinstance(below, dict) else {}), key: value}
-        elif section == "log_level":
-            values.setdefault(section, value)
-    return values
+        loc = tuple(name.removeprefix(ENV_PREFIX).lower().split("__", 1))
+        if name.startswith(ENV_PREFIX) and value and (len(loc) > 1 or loc == ("log_level",)):
+            given[loc] = value, f"environment {name}"
+    return given
 
 
-def _profile_layer(layers: Sequence[Layer], problems: list[str]) -> Layer:
-    """Return a layer with the profile whose file the others name; the default one in place of one with problems."""
-    named, _ = _given_by(layers, PROFILE_KEY.split("."))
-    if not isinstance(named, str | Path) or not str(named).endswith(SUFFIX):
-        return Layer("profile", {})
-    profile = PROFILES[DEFAULT_PROFILE]
-    try:
-        profile = read_profile(named)
-    except ConfigError as error:
-        problems += error.problems
-    return Layer("profile", {"match": {"profile": profile}})
+def _read_named_profile(given: _Given, problems: list[str]) -> None:
+    """Put a profile in place of the name of its file; the default one in place of one with problems."""
+    loc = tuple(PROFILE_KEY.split("."))
+    named, source = given.get(loc, (None, ""))
+    if isinstance(named, str | Path) and str(named).endswith(SUFFIX):
+        given[loc] = PROFILES[DEFAULT_PROFILE], source
+        try:
+            given[loc] = read_profile(named), source
+        except ConfigError as error:
+            problems += error.problems
 
 
 def _validated(
     model: type[_Section],
-    layers: Sequence[Layer],
+    given: _Given,
     problems: list[str],
     between: Callable[[_Section], list[ConfigProblem]],
+    source: str = "",
 ) -> _Section | None:
-    """Merge the layers and check the result. Return None, and append to ``problems``, where anything is wrong.
+    """Check what is given. Return None, and append to ``problems``, where anything is wrong.
 
     Values that are invalid alone are removed before the rules between keys are checked, so that one call reports
-    both kinds of problem.
+    both kinds of problem. ``source`` is named in the latter.
     """
-    values, wrong = _merged(layers), set[str]()
+    wrong: set[tuple[str, ...]] = set()
     try:
-        config = model.model_validate(values)
+        config = model.model_validate(_by_section(given))
     except ValidationError as error:
-        lines = _lines(model, layers, error)
+        lines = _lines(model, given, error)
         problems += lines.values()
         wrong = set(lines)
-        config = model.model_validate(_without(values, wrong))
-    source, below = layers[0].name if len(layers) == 1 else "", [f"{name}." for name in wrong]
+        right = {loc: one for loc, one in given.items() if wrong.isdisjoint((loc, loc[:1]))}
+        config = model.model_validate(_by_section(right))
     for problem in between(config):
-        keys = [f"{key}." for key in problem.keys.split(", ")]
-        if not any(key.startswith(bad) or bad.startswith(key) for key in keys for bad in below):
+        keys = [tuple(key.split(".")) for key in problem.keys.split(", ")]
+        if not any(key[: len(bad)] == bad or bad[: len(key)] == key for key in keys for bad in wrong):
             problems.append(problem.line(source))
     return None if problems else config
 
 
-def _merged(layers: Sequence[Layer]) -> dict[str, Any]:
-    merged: dict[str, Any] = {}
-    for layer in layers:
-        for section, values in layer.values.items():
-            if isinstance(values, Mapping):
-                below = merged.get(section, {})
-                given = {key: value for key, value in values.items() if value is not None}
-                if isinstance(below, dict):
-                    merged[section] = {**below, **given}
-                elif given:
-                    merged[section] = given
-            elif values is not None:
-                merged[section] = values
-    return merged
-
-
-def _without(merged: Mapping[str, Any], wrong: set[str]) -> dict[str, Any]:
-    """Return the merged values without those in ``wrong``, named as ``section`` or ``section.key``."""
-    return {
-        section: {key: value for key, value in values.items() if f"{section}.{key}" not in wrong}
-        if isinstance(values, dict)
-        else values
-        for section, values in merged.items()
-        if section not in wrong
-    }
+def _by_section(given: _Given) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for (section, *key), (value, _) in given.items():
+        if not key:
+            values.setdefault(section, value)
+        elif isinstance(values.get(section), dict):
+            values[section][key[0]] = value
+        else:
+            values[section] = {key[0]: value}
+    return values
 
 
 # Lines of the error.
 
 
-def _lines(model: type[Section], layers: Sequence[Layer], error: ValidationError) -> dict[str, str]:
-    """Return one line for each key with a problem, by its name (``section.key``)."""
-    lines: dict[str, str] = {}
+def _lines(model: type[Section], given: _Given, error: ValidationError) -> dict[tuple[str, ...], str]:
+    """Return one line for each key with a problem, by section and key."""
+    lines: dict[tuple[str, ...], str] = {}
     for item in error.errors(include_url=False, include_input=False):
-        loc = [str(part) for part in item["loc"][:2]]
+        loc = tuple(map(str, item["loc"][:2]))
         if item["type"] == "extra_forbidden":
-            line = _unknown_key(model, layers, loc)
+            line = _unknown_key(model, given, loc)
         else:
-            line = _wrong_value(model, layers, loc, _reason(item["type"], str(item["msg"])))
-        lines.setdefault(".".join(loc), line)
+            line = _wrong_value(model, given, loc, _reason(item["type"], str(item["msg"])))
+        lines.setdefault(loc, line)
     return lines
 
 
-def _unknown_key(model: type[Section], layers: Sequence[Layer], loc: Sequence[str]) -> str:
+def _unknown_key(model: type[Section], given: _Given, loc: tuple[str, ...]) -> str:
     *section, key = loc
     known = [*model.read_first, *model.model_fields]
     if section:
@@ -265,11 +237,11 @@ def _unknown_key(model: type[Section], layers: Sequence[Layer], loc: Sequence[st
         remedy = f"did you mean {near[0]!r}{', the path of a file that contains the secret' if is_secret else ''}?"
     else:
         remedy = f"known keys: {', '.join(known)}"
-    return f"{'.'.join(loc)} ({_given_by(layers, loc)[1]}): unknown key; {remedy}"
+    return f"{'.'.join(loc)} ({_given_by(given, loc)[1]}): unknown key; {remedy}"
 
 
-def _wrong_value(model: type[Section], layers: Sequence[Layer], loc: Sequence[str], reason: str) -> str:
-    name, (value, source) = ".".join(loc), _given_by(layers, loc)
+def _wrong_value(model: type[Section], given: _Given, loc: tuple[str, ...], reason: str) -> str:
+    name, (value, source) = ".".join(loc), _given_by(given, loc)
     field = dict(all_keys(model)).get(name)
     if field is None:
         return f"{name} ({source}): {reason}; give a table of keys"
@@ -285,24 +257,14 @@ def _reason(kind: str, message: str) -> str:
     return message.removeprefix("Value error, ").replace("Input should be", "must be")
 
 
-def _given_by(layers: Sequence[Layer], loc: Sequence[str]) -> tuple[object, str]:
-    """Return the value and the name of the last layer that sets it."""
-    for layer in reversed(layers):
-        value: object = layer.values
-        for part in loc:
-            value = value.get(part) if isinstance(value, Mapping) else None
-        if value is not None:
-            variable = f" {ENV_PREFIX}{'__'.join(loc).upper()}" if layer.name == "environment" else ""
-            return value, f"{layer.name}{variable}"
-    return None, "default"
+def _given_by(given: _Given, loc: tuple[str, ...]) -> tuple[object, str]:
+    """Return the value and its source; of a section one of its keys."""
+    return next((one for at, one in given.items() if at[: len(loc)] == loc), (None, "default"))
 
 
 def _shown(value: object) -> str:
     """Return a value as TOML has it, as far as it is shown; without what stands before the host of a URL."""
-    try:
-        text = value.isoformat() if isinstance(value, date | time) else repr(value)
-    except RecursionError:
-        return "…"  # keys with thousands of dots
+    text = value.isoformat() if isinstance(value, date | time) else repr(value)
     text = _USER_INFO.sub("//…@", text.lower() if isinstance(value, bool) else text)
     return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}…"
 

@@ -41,8 +41,8 @@ MARK_SUFFIX = ".clusters"
 _Topic = Annotated[str, AfterValidator(keys.topic_name)]
 _TopicOrPattern = Annotated[str, AfterValidator(keys.topic_or_pattern)]
 _Topics = Annotated[list[_TopicOrPattern], BeforeValidator(keys.split_list), Field(min_length=1)]
-_Path = Annotated[str, AfterValidator(paths.check_path)]
-_OnePath = Annotated[str, AfterValidator(paths.check_one_path)]
+_Path = Annotated[str, AfterValidator(lambda name: paths.parse_path(name).name)]
+_OnePath = Annotated[str, AfterValidator(lambda name: paths.parse_path(name, one=True).name)]
 _FIELD = "a field name, or a path such as conversations[].value"
 _ONE_FIELD = "a field name, or a path such as payload.after.id"
 _Seconds = Annotated[float, Field(ge=0.001, le=86_400, allow_inf_nan=False)]
@@ -130,14 +130,6 @@ class KafkaConfig(Section):
     broker_wait_s: _Seconds = key(
         60, "time for which the worker waits for an unreachable broker before it stops", form="seconds"
     )
-
-    def sasl_secret(self) -> str | None:
-        """Return the SASL password."""
-        return _secret(self.sasl_password_file)
-
-    def ssl_secret(self) -> str | None:
-        """Return the private key's password."""
-        return _secret(self.ssl_password_file)
 
 
 class TopicsConfig(Section):
@@ -246,14 +238,6 @@ class RegistryConfig(Section):
     ssl_cafile: Path | None = key(
         None, "certificates of the trusted authorities", form="a PEM file", unset="the system's"
     )
-
-    def secret(self) -> str | None:
-        """Return the password."""
-        return _secret(self.password_file)
-
-    def token(self) -> str | None:
-        """Return the token, as its file has it now."""
-        return _secret(self.token_file)
 
 
 class MatchConfig(Section):
@@ -411,7 +395,8 @@ class Config(Section):
         return f"{self.kafka.group}{MARK_SUFFIX}"
 
 
-def _secret(path: Path | None) -> str | None:
+def read_secret(path: Path | None) -> str | None:
+    """Return the password or token that a file has now; None without a file."""
     if path is None:
         return None
     try:

@@ -18,9 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Annotated, Literal
-
-from pydantic import BeforeValidator
+from typing import Literal
 
 from stream_dedup.config.keys import (
     MAX_FIELD_WEIGHT,
@@ -30,7 +28,6 @@ from stream_dedup.config.keys import (
     file_problem,
     key,
     toml_value,
-    whole,
 )
 from stream_dedup.core.model import (
     BLOCK_WIDTHS,
@@ -142,10 +139,10 @@ class FeaturesSection(Section):
     user_dictionary: Path | None = key(None, "words that are never split", form="a UTF-8 file, one word on each line")
     stop_words: Path | None = key(None, "words that do not count", form="a UTF-8 file, one word on each line")
     seed: int | None = key(None, "seed of the feature hash", ge=0, le=4_294_967_295)
-    tables: Annotated[TableCount, BeforeValidator(whole)] | None = key(
+    tables: TableCount | None = key(
         None, "number of block tables: 4 cover the fingerprint, 8 or 16 cover more of the signature"
     )
-    block_bits: Annotated[BlockBits, BeforeValidator(whole)] | None = key(
+    block_bits: BlockBits | None = key(
         None, "bits of a key of a block table: wider keys have shorter posting lists, which pays in large indexes"
     )
 

@@ -1,7 +1,7 @@
 """The columns of log entries: this file owns their set, and the bytes of each.
 
-The fields of ``Columns`` are the table of columns. Encoding, decoding, slicing and concatenating are derived from
-it: a new column is a new field with a kind of its own, and no new format.
+``LOG_COLUMNS`` is the table of columns. Encoding, decoding, slicing and concatenating are derived from it: a new
+column is a new field, with a line and a kind of its own there, and no new format.
 
 Each column has a kind, the number that names it in a log record, and a width, the bytes of one entry:
 
@@ -31,8 +31,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, Final, Self
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 
@@ -46,7 +46,6 @@ from stream_dedup.core.model import (
     Widths,
 )
 
-_STORED: Final = "stored"
 _ENTRY: Final = struct.Struct("<BH")
 """Kind and width of a column."""
 
@@ -98,10 +97,6 @@ class Texts:
         start, end = self._start(first), int(self.ends[after - 1])
         return Texts(self.ends[first:after] - np.uint32(start), self.joined[start:end])
 
-    def copy(self) -> Texts:
-        """Return the same texts in memory of their own."""
-        return Texts(self.ends.copy(), self.joined)
-
     def changed(self, texts: Mapping[int, str]) -> Texts:
         """Return these texts with other texts in some rows."""
         return Texts.of([texts.get(row, text) for row, text in enumerate(self)])
@@ -141,38 +136,44 @@ class StoredColumn:
         return Texts(zeros, b"") if self.is_texts else zeros
 
 
-def stored_numbers(kind: int, dtype: str) -> dict[str, StoredColumn]:
-    """Return the metadata of a field that is a column of numbers."""
-    return {_STORED: StoredColumn(kind, dtype, (np.dtype(dtype).itemsize,))}
-
-
-def _stored_bytes(kind: int, *widths: int) -> dict[str, StoredColumn]:
-    return {_STORED: StoredColumn(kind, "u1", widths, in_rows=True)}
-
-
-def _stored_texts(kind: int) -> dict[str, StoredColumn]:
-    return {_STORED: StoredColumn(kind, "<u4", (4,), is_texts=True)}
+LOG_COLUMNS: Final = {
+    "offsets": StoredColumn(1, "<i8", (8,)),
+    "checksums": StoredColumn(2, "<u8", (8,)),
+    "statuses": StoredColumn(3, "u1", (1,)),
+    "scope_hashes": StoredColumn(4, "<u8", (8,)),
+    "signatures": StoredColumn(5, "u1", (SIGNATURE_BYTES,), in_rows=True),
+    "margins": StoredColumn(6, "u1", tuple(Widths(tables).margin_bytes for tables in TABLE_COUNTS), in_rows=True),
+    "ids": StoredColumn(7, "<u4", (4,), is_texts=True),
+    "reasons": StoredColumn(8, "<u4", (4,), is_texts=True),
+    "sketches": StoredColumn(9, "u1", SKETCH_SIZES, in_rows=True),
+}
+"""The columns of a log batch, by rising kind."""
+COLUMNS: Final = {name: one for name, one in LOG_COLUMNS.items() if name != "offsets"}
+"""Those of ``Columns``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Columns:
     """Log entries without their coordinates, as columns of the same length; each field is a column."""
 
-    checksums: U64 = field(metadata=stored_numbers(2, "<u8"))
+    stored: ClassVar[Mapping[str, StoredColumn]] = COLUMNS
+    """How the log stores each column, by rising kind."""
+
+    checksums: U64
     """xxh3-64 of each record's value; 0 of a tombstone."""
-    statuses: U8 = field(metadata=stored_numbers(3, "u1"))
+    statuses: U8
     """``model.Status``."""
-    scope_hashes: U64 = field(metadata=stored_numbers(4, "<u8"))
+    scope_hashes: U64
     """``model.scope_hash_of``: entries with different ones are never near; 0 unless signed."""
-    signatures: U8 = field(metadata=_stored_bytes(5, SIGNATURE_BYTES))
+    signatures: U8
     """Bit 0 is the high bit of byte 0; zero unless signed."""
-    margins: U8 = field(metadata=_stored_bytes(6, *(Widths(tables).margin_bytes for tables in TABLE_COUNTS)))
+    margins: U8
     """Margins of the bits that the tables cut into blocks, 4 bits each; zero unless signed."""
-    sketches: U8 = field(metadata=_stored_bytes(9, *SKETCH_SIZES))
+    sketches: U8
     """Values of 4 bits, two in a byte; zero unless signed, of no width where the scheme has none."""
-    ids: Texts = field(metadata=_stored_texts(7))
+    ids: Texts
     """Article ids."""
-    reasons: Texts = field(metadata=_stored_texts(8))
+    reasons: Texts
     """Why the record was rejected; empty if it was not."""
 
     def __len__(self) -> int:
@@ -186,18 +187,14 @@ class Columns:
 
     def rows(self, rows: slice | I64) -> Self:
         """Return the entries of these rows."""
-        return replace(self, **{name: _rows_of(getattr(self, name), rows) for name in names_of(type(self))})
-
-    def copied(self) -> Self:
-        """Return the same entries in memory of their own."""
-        return replace(self, **{name: getattr(self, name).copy() for name in names_of(type(self))})
+        return replace(self, **{name: _rows_of(getattr(self, name), rows) for name in self.stored})
 
     def rejected(self, reasons: Mapping[int, str]) -> Self:
         """Return these entries with some rows rejected: their checksums and ids stay, all else is blank."""
         rows = list(reasons)
         blank = Columns.blank(len(rows), self.widths)
         changed: dict[str, Any] = {"reasons": self.reasons.changed(reasons)}
-        for name, one in stored_columns(Columns).items():
+        for name, one in COLUMNS.items():
             if not one.is_texts and name != "checksums":
                 changed[name] = getattr(self, name).copy()
                 changed[name][rows] = getattr(blank, name)
@@ -206,13 +203,13 @@ class Columns:
     @classmethod
     def of(cls, **columns: Any) -> Columns:  # noqa: ANN401 - a sequence of numbers or texts for each field
         """Make columns from one sequence of numbers or texts for each field."""
-        return Columns(**{name: one.made(columns[name]) for name, one in stored_columns(Columns).items()})
+        return Columns(**{name: one.made(columns[name]) for name, one in COLUMNS.items()})
 
     @classmethod
     def blank(cls, n: int, widths: Widths) -> Columns:
         """Return n rejected entries without checksum, id and reason, under a scheme of these widths."""
         of_scheme = {"margins": widths.margin_bytes, "sketches": widths.sketch_bytes}
-        made = {name: one.blank(n, of_scheme.get(name)) for name, one in stored_columns(Columns).items()}
+        made = {name: one.blank(n, of_scheme.get(name)) for name, one in COLUMNS.items()}
         made["statuses"].fill(Status.REJECTED)
         return Columns(**made)
 
@@ -222,13 +219,13 @@ class Columns:
         if len(parts) == 1 and type(parts[0]) is Columns:
             return parts[0]
         parts = parts or [cls.blank(0, Widths())]
-        return Columns(**{name: _joined([getattr(part, name) for part in parts]) for name in stored_columns(Columns)})
+        return Columns(**{name: _joined([getattr(part, name) for part in parts]) for name in COLUMNS})
 
 
 def encode_columns(columns: Columns) -> list[bytes]:
     """Return the bytes of the columns."""
     table, parts = [], []
-    for name, one in stored_columns(type(columns)).items():
+    for name, one in columns.stored.items():
         column = getattr(columns, name)
         numbers, texts = (column.ends, column.joined) if one.is_texts else (column, b"")
         width = numbers.shape[1] if one.in_rows else one.least
@@ -236,23 +233,6 @@ def encode_columns(columns: Columns) -> list[bytes]:
             table.append(_ENTRY.pack(one.kind, width))
             parts += [numbers.astype(one.dtype, copy=False).tobytes(), texts]
     return [bytes([len(table)]), *table, *parts]
-
-
-def stored_columns(kind: type[Columns]) -> Mapping[str, StoredColumn]:
-    """Return how the log stores each column, by rising kind."""
-    if kind not in _known:
-        stored = {one.name: one.metadata[_STORED] for one in fields(kind) if _STORED in one.metadata}
-        _known[kind] = dict(sorted(stored.items(), key=lambda column: column[1].kind))
-    return _known[kind]
-
-
-_known: dict[type[Columns], Mapping[str, StoredColumn]] = {}
-"""What ``stored_columns`` has returned."""
-
-
-def names_of(kind: type[Columns]) -> tuple[str, ...]:
-    """Return the names of the columns, including those that a subclass adds."""
-    return tuple(stored_columns(kind))
 
 
 def _joined(columns: Sequence[Any]) -> Any:  # noqa: ANN401 - arrays or texts

@@ -54,18 +54,18 @@ and busy workers append records of a few.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise, starmap
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from stream_dedup import _native
 from stream_dedup.core.arrays import I64, U64
-from stream_dedup.core.columns import Columns, Texts, encode_columns, names_of, stored_columns, stored_numbers
+from stream_dedup.core.columns import COLUMNS, LOG_COLUMNS, Columns, StoredColumn, Texts, encode_columns
 from stream_dedup.core.model import (
     FINGERPRINT_BITS,
     MAX_ROWS,
@@ -102,18 +102,17 @@ _KIND_WITHDRAWAL = 4
 _KIND_SEEDED = 5
 _BATCHES = (_KIND_BATCH, _KIND_SEEDED)
 
-_KNOWN_TOPICS = 64
-"""Names of topics that are kept decoded."""
-
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Batch(Columns):
     """Entries of one source partition, with their coordinates."""
 
+    stored: ClassVar[Mapping[str, StoredColumn]] = LOG_COLUMNS
+
     topic_id: bytes
     topic: str
     partition: int
-    offsets: I64 = field(metadata=stored_numbers(1, "<i8"))
+    offsets: I64
     read_to: LogOffset | None = None
     """The log offset before which its author had read the log; None of one that does not say."""
     seeded: bool = False
@@ -223,7 +222,7 @@ def make_batch(
         partition=partition,
         offsets=np.asarray(offsets, np.int64),
         read_to=read_to,
-        **{name: getattr(columns, name) for name in names_of(Columns)},
+        **{name: getattr(columns, name) for name in COLUMNS},
     )
 
 
@@ -285,7 +284,7 @@ def decode_batches(raws: Sequence[bytes]) -> list[Batch | None]:
         try:
             if not is_ascii:
                 _ = [*made["ids"], *made["reasons"]]
-            topic = _topic(raw[_BATCH_HEAD : _BATCH_HEAD + name_bytes])
+            topic = raw[_BATCH_HEAD : _BATCH_HEAD + name_bytes].decode()
         except UnicodeDecodeError:
             continue
         known = None if read_to == _NOT_READ else LogOffset(read_to)
@@ -362,7 +361,7 @@ def _joined_columns(joined: _native.JoinedBatches) -> dict[str, Any]:
     entries = sum(facts[4] for facts in joined.batches)
     raw = np.frombuffer(joined.columns, np.uint8)
     columns = {}
-    for name, one in stored_columns(Batch).items():
+    for name, one in LOG_COLUMNS.items():
         begin, width = joined.begins[one.kind], joined.widths[one.kind]
         column = raw[begin : begin + entries * width]
         columns[name] = column.view(one.dtype).reshape(one.shape(entries, width))
@@ -372,23 +371,17 @@ def _joined_columns(joined: _native.JoinedBatches) -> dict[str, Any]:
 @cache
 def _batch_form() -> dict[str, Any]:
     """Return what the formats say of a plain batch, as the native core takes it."""
-    stored = stored_columns(Batch)
-    allowed: list[list[int]] = [[] for _ in range(max(one.kind for one in stored.values()) + 1)]
-    for one in stored.values():
+    allowed: list[list[int]] = [[] for _ in range(max(one.kind for one in LOG_COLUMNS.values()) + 1)]
+    for one in LOG_COLUMNS.values():
         allowed[one.kind] = list(one.widths)
     return {
         "version": LOG_FORMAT_VERSION,
         "kinds": _BATCHES,
         "widths": allowed,
-        "special": tuple(stored[name].kind for name in ("offsets", "statuses", "ids", "reasons")),
+        "special": tuple(LOG_COLUMNS[name].kind for name in ("offsets", "statuses", "ids", "reasons")),
         "last_status": int(max(Status)),
         "most_entries": MAX_ROWS,
     }
-
-
-@lru_cache(_KNOWN_TOPICS)
-def _topic(name: bytes) -> str:
-    return name.decode()
 
 
 _DECODERS: dict[int, Callable[[bytes], Payload]] = {

@@ -87,24 +87,6 @@ def parse_path(name: str, *, one: bool = False) -> FieldPath:
     return FieldPath(name, tuple(steps))
 
 
-def check_path(name: str) -> str:
-    """Check a path and return its name.
-
-    Raises:
-        PathError: as ``parse_path``.
-    """
-    return parse_path(name).name
-
-
-def check_one_path(name: str) -> str:
-    """Check the path of a field that is one value, and return its name.
-
-    Raises:
-        PathError: as ``parse_path``.
-    """
-    return parse_path(name, one=True).name
-
-
 def with_value(held: object, steps: tuple[PathStep, ...], value: object) -> object:
     """Return a JSON value in which these steps lead to another value; what the steps pass by is unchanged.
 

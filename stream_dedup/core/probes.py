@@ -35,7 +35,7 @@ import numpy as np
 from stream_dedup import _native
 from stream_dedup.core.arrays import I64, U8, U32, U64
 from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, FINGERPRINT_BITS, TABLE_MARGIN_BYTES
-from stream_dedup.core.rules import Rules, exact_radii, greatest_distance, mask_bits, most_probes
+from stream_dedup.core.rules import Rules, exact_radii, mask_bits
 
 MARGIN_SCALE = 8
 """Steps of a margin in one standard deviation of a sum."""
@@ -112,14 +112,7 @@ def exact_plan(k: int, block_bits: int = BLOCK_BITS) -> U32:
     """Return the plan of exact search, which is the same for every article, shape (1, look-ups).
 
     The masks of each table in the order of the tables: fewest bits first, then by value.
-
-    Raises:
-        ValueError: k is not 0 to ``rules.greatest_distance``.
     """
-    if not 0 <= k <= greatest_distance(block_bits):
-        raise ValueError(
-            f"distance of {k} bits: exact search in blocks of {block_bits} takes 0 to {greatest_distance(block_bits)}"
-        )
     radii = exact_radii(k, block_bits)
     plan = [table << block_bits | mask for table, most in enumerate(radii) for mask in _masks_within(most, block_bits)]
     frozen: U32 = np.array([plan], np.uint32)
@@ -132,16 +125,10 @@ def directed(margins: U8, probes: int, block_bits: int = BLOCK_BITS) -> U32:
 
     Args:
         margins: packed as in a log entry, shape (n, 8 * tables).
-        probes: look-ups for each article.
+        probes: look-ups for each article, 1 to ``rules.most_probes``.
         block_bits: bits of a block.
-
-    Raises:
-        ValueError: there are fewer look-ups than ``probes``, or ``probes`` is below 1.
     """
     tables = margins.shape[1] // TABLE_MARGIN_BYTES
-    most = most_probes(tables, block_bits)
-    if not 1 <= probes <= most:
-        raise ValueError(f"{probes} probes: directed search takes 1 to {most}")
     flat = np.ascontiguousarray(margins).reshape(-1)
     made = _native.plans(
         flat, probes, tables=tables, block_bits=block_bits, mask_bits=mask_bits(block_bits), costs=COSTS.tolist()

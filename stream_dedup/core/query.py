@@ -91,10 +91,8 @@ class Near(NamedTuple):
     """Which of the articles each is near to."""
     doc_numbers: I64
     distances: U16
-    lists: int
-    """Posting lists looked up."""
     candidates: int
-    """Entries of these lists that were compared, those that turned out not to count included."""
+    """Entries of the posting lists that were compared, those that turned out not to count included."""
 
 
 def query_of(articles: Articles, rules: Rules, withdrawn: I64) -> Query:

@@ -67,7 +67,6 @@ class SchemeReader:
         """Load nothing yet: a user's words are loaded by ``warm``, or with the first text."""
         self.settings = settings or FingerprintSettings()
         """What the entries depend on."""
-        self._any_html = any(self.settings.html)
         self._native: _native.TextReader | None = None
 
     @property
@@ -115,8 +114,6 @@ class SchemeReader:
         """
         fields = [text] if isinstance(text, str) else list(text)
         self.check_fields(len(fields))
-        if not self._any_html:
-            return fields
         return [
             _native.text_of_html(one, marks_quotes=self.settings.drops_quotes) if html else one
             for one, html in zip(fields, self.settings.html, strict=True)

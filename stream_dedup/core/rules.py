@@ -287,10 +287,6 @@ class Rules(SearchRules):
         """Whether this record changes the rules where ``current`` is in force."""
         return current is None or (self.revision == current.revision + 1 and self.scheme == current.scheme)
 
-    def restates(self, current: Rules | None) -> bool:
-        """Whether this record repeats the rules in force."""
-        return self == current
-
     def next_revision(self, current: Rules) -> Rules:
         """Return these rules as the change that follows ``current``."""
         return replace(self, revision=current.revision + 1)

@@ -59,11 +59,7 @@ class Applied:
     """The state of an index: what follows from the log up to the applied position."""
 
     def __init__(
-        self,
-        store: Store,
-        settings: IndexSettings,
-        scheme: Scheme | None,
-        refuse: Callable[[], None] = lambda: None,
+        self, store: Store, settings: IndexSettings, scheme: Scheme | None, refuse: Callable[[], None]
     ) -> None:
         """``refuse`` raises where nothing may be written any more."""
         self.store = store
@@ -73,18 +69,14 @@ class Applied:
         self.state = read_state(store)
         self.history = History(store)
         self.rows = StoredRecords(store)
-        self.coverage = Coverage(store, self.rows)
+        self.coverage = Coverage(store)
         self.withdrawn = Withdrawn(store)
         self.ids = EntryIds(store, self.rows)
         self.trims = Trims(self.state, self.history, self.coverage, self.rows)
         self.doubt: str | None = None
         self._check_state()
-        current = self.history.current
-        if current is not None:
+        if (current := self.history.current) is not None:
             self._refuse_scheme(current.scheme, "index")
-        # The first rules set the widths of an empty index.
-        self._widths = Widths() if current is None else current.scheme.widths
-        self._block_bits = BLOCK_BITS if current is None else current.scheme.block_bits
         with self.naming_defects(lambda _: f"opening the index {store.name}"):
             self.tables = self._open_tables()
             try:
@@ -95,24 +87,22 @@ class Applied:
 
     def _check_state(self) -> None:
         """Compare the state with the first and the last record, which were written with it."""
-        first = next(self.rows.scan_heads(self.state.low_watermark), None)
-        doc_number = self.state.next_doc_number if first is None else first[1].first
-        if doc_number != self.state.first_doc_number:
-            reason = f"its entries begin at {doc_number}, its state says at {self.state.first_doc_number}"
-            raise self.store.corrupt(reason)
-        if len(self.withdrawn.entries) != self.state.withdrawn:
-            reason = (
-                f"{len(self.withdrawn.entries)} of its entries are withdrawn, its state says {self.state.withdrawn}"
-            )
-            raise self.store.corrupt(reason)
+        state, withdrawn = self.state, len(self.withdrawn.entries)
+        row = next(self.rows.scan(state.low_watermark), None)
+        first = state.next_doc_number if row is None else row.head.first
         last = max(self.rows.last_offset(), self.history.marks[-1].offset if self.history.marks else -1)
-        if last >= self.state.next_offset:
-            reason = f"it holds log record {last}, its state ends before {self.state.next_offset}"
-            raise self.store.corrupt(reason)
-        if self.state.articles < self.state.next_doc_number - self.state.first_doc_number:
-            numbers = f"{self.state.first_doc_number} to {self.state.next_doc_number}"
-            reason = f"its entries are numbered from {numbers}, its state says that there are {self.state.articles}"
-            raise self.store.corrupt(reason)
+        if first != state.first_doc_number:
+            reason = f"its entries begin at {first}, its state says at {state.first_doc_number}"
+        elif withdrawn != state.withdrawn:
+            reason = f"{withdrawn} of its entries are withdrawn, its state says {state.withdrawn}"
+        elif last >= state.next_offset:
+            reason = f"it holds log record {last}, its state ends before {state.next_offset}"
+        elif state.articles < state.next_doc_number - first:
+            numbers = f"{first} to {state.next_doc_number}"
+            reason = f"its entries are numbered from {numbers}, its state says that there are {state.articles}"
+        else:
+            return
+        raise self.store.corrupt(reason)
 
     def _check_last(self) -> None:
         """Compare the last record with the state, its rows and its source range: they were written with it.
@@ -208,11 +198,12 @@ class Applied:
         found: list[tuple[LogRecord, Batch]] = []
         ends: dict[SourceKey, SourceOffset] = {}
         left, next_offset = min(JOINT_ENTRIES, self.tables.rows.numbers_left), self.state.next_offset
-        while records and self.history.current is not None:
+        rules = self.history.current
+        while records and rules is not None:
             record, batch = records[0], records[0].payload
             if not isinstance(batch, Batch) or record.offset < next_offset:
                 break
-            if batch.widths != self._widths or len(batch) > left:
+            if batch.widths != rules.scheme.widths or len(batch) > left:
                 break
             source = batch.source
             if batch.offset(0) < (ends[source] if source in ends else self.coverage.end_of(source)):
@@ -242,18 +233,23 @@ class Applied:
             self._apply_withdrawal(record, record.payload)
 
     def _open_tables(self) -> Tables:
-        kind = row_type(self._widths.sketch_bytes)
+        """Open them for the scheme of the log; before its first rules for any."""
+        rules = self.history.current
+        widths, block_bits = (rules.scheme.widths, rules.scheme.block_bits) if rules else (Widths(), BLOCK_BITS)
+        kind = row_type(widths.sketch_bytes)
         column = RowColumn(self.store, self.state.first_doc_number, self.state.next_doc_number, kind)
-        return Tables(self.store, column, self._widths.tables, self._block_bits, self.settings)
+        return Tables(self.store, column, widths.tables, block_bits, self.settings)
 
     def _apply_batch(self, record: LogRecord, batch: Batch) -> None:
-        if self.history.current is None:
+        rules = self.history.current
+        if rules is None:
             raise RefusedError(
                 f"log record {record.offset} is a batch before any rules: this is not the beginning of a log, which "
                 "something else than a trim deleted; begin a new log with another --group and another --index"
             )
-        if batch.widths != self._widths:
-            raise RefusedError(f"log record {record.offset} is of {batch.widths}, the log's scheme has {self._widths}")
+        if batch.widths != rules.scheme.widths:
+            held = rules.scheme.widths
+            raise RefusedError(f"log record {record.offset} is of {batch.widths}, the log's scheme has {held}")
         self._apply_batches([(record, batch)])
 
     def _apply_batches(self, together: Sequence[tuple[LogRecord, Batch]]) -> None:
@@ -269,7 +265,7 @@ class Applied:
         first = self.state.next_doc_number
         self._advance(together[-1][0])
         self.state.withdrawn += len(withdrawn)
-        self.state.newest = max(self.state.newest or 0, *(row.head.time_range[1] for row in stored))
+        self.state.newest = max(self.state.newest or 0, *(row.head.time for row in stored))
         self.state.next_doc_number = DocNumber(self.state.next_doc_number + len(rows))
         self.state.articles += sum(row.head.original_count for row, _ in written)
         # 1. One atomic write: the records, their rows, ids and source ranges, the entries that their deletes withdraw,
@@ -327,24 +323,25 @@ class Applied:
         """
         known_at = [] if uncovered.repeats is None else [uncovered.repeats]
         known_at += [self.state.complete_trim] * uncovered.late
-        return self.history.valid_after(min(known_at)) if known_at else []
+        after = min(known_at, default=self.state.next_offset)
+        return [mark for mark in self.history.marks if mark.offset > after and not mark.void]
 
     def _apply_rules(self, record: LogRecord, rules: Rules) -> None:
         current = self.history.current
-        counts = rules.takes_force_after(current) or rules.restates(current)
+        counts = rules.takes_force_after(current) or rules == current
         if counts:
             self._refuse_scheme(rules.scheme, "the log of index")
         self._advance(record)
         if not counts:
             self._write()
             return
-        mark = Mark(record.offset, rules, self.state.newest)
+        articles = self.state.trimmed + self.state.articles
+        mark = Mark(record.offset, rules, self.state.newest, articles, self.state.next_doc_number)
         writes = self.store.batch()
         mark.write(writes)
         self._write(writes)
         self.history.marks.append(mark)
-        if (self._widths, self._block_bits) != (rules.scheme.widths, rules.scheme.block_bits):
-            self._widths, self._block_bits = rules.scheme.widths, rules.scheme.block_bits
+        if current is None:
             self.tables.close()
             self.tables = self._open_tables()
 
@@ -358,19 +355,18 @@ class Applied:
             return
         if self.trims.completes(trim):
             self.state.complete_trim = record.offset
-        low_watermark = max(self.state.low_watermark, trim.before)
-        gone = sum(head.original_count for _, head in self.rows.scan_heads(self.state.low_watermark, low_watermark))
-        self.state.low_watermark = low_watermark
+        self.state.low_watermark = low_watermark = max(self.state.low_watermark, trim.before)
+        for mark in self.history.marks:
+            if mark.offset == low_watermark:
+                self.state.articles -= mark.articles - self.state.trimmed
+                self.state.trimmed = mark.articles
+                self.state.first_doc_number = mark.doc_number
         self.state.horizon = max(self.state.horizon or trim.horizon, trim.horizon)
-        first = next(self.rows.scan_heads(low_watermark), None)
-        self.state.first_doc_number = self.state.next_doc_number if first is None else first[1].first
-        self.state.articles -= gone
         withdrawn = self.withdrawn.entries[self.withdrawn.entries[:, 0] >= self.state.first_doc_number]
         self.state.withdrawn = len(withdrawn)
         # 1. One atomic write: deletes trimmed entries, source ranges and rules; sets the applied position.
         writes = self.store.batch()
-        for family in (b"E", b"R"):
-            writes.delete_range(offset_key(family, 0), offset_key(family, low_watermark))
+        writes.delete_range(offset_key(b"E", 0), offset_key(b"E", low_watermark))
         self.tables.rows.write_drop(writes, self.state.first_doc_number)
         writes.delete_range(offset_key(b"H", 0), offset_key(b"H", self.state.first_doc_number))
         writes.delete_range(*id_parts_before(self.state.first_doc_number))

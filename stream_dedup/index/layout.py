@@ -2,14 +2,13 @@
 
 RocksDB checks every block's checksum when it is read; the folder's file ``current`` carries
 the format version (see ``folder``). Integers in keys are big-endian, so that they sort;
-in values little-endian. JSON follows 8 bytes of XXH3 of its text, so it is what was written. Kinds of keys differ in
-their first byte:
+in values little-endian. Kinds of keys differ in their first byte:
 
     M                                  state, JSON (``State``)
-    E offset:8                         value of the log record, as it is in the log
-    R offset:8                         its head: flags u8, entries u32, first number u32, then log time i64 (flag 1: one
-                                       for every entry), with flag 2 a bit an entry, 1 = original
-    S topic_id:16 partition:4 first:8  source range: last i64, log offset i64, least and greatest log time i64
+    E offset:8                         log record: its head, which is flags u8, entries u32, first number u32, then log
+                                       time i64 (flag 1: one for every entry), with flag 2 a bit an entry, 1 =
+                                       original; then its value, as it is in the log
+    S topic_id:16 partition:4 first:8  source range: last i64, log offset i64, log time i64
     L topic_id:16 partition:4          offsets of a source partition below this are forgotten, i64 (not there before
                                        a trim says so)
     H number:8                         the entry of this document number was withdrawn: hidden from articles whose
@@ -25,10 +24,9 @@ their first byte:
     C run:4 chunk:4                    a chunk of a run (``native/src/postings/chunk.rs``)
 
 Column family
-    C, E and W have several each (``family_of``), in turns: a run of a table has one for itself while it is written, and
-    so have a number of log records and of chunks of rows (``_FAMILIES``). Within one, keys are written in order, so
-    files do not overlap and are never merged; and what is deleted leaves the disk without a copy of what is not.
-    Everything else is small and has the default one.
+    E and W have one each, and every run of a table has one for itself while it is written (``family_of``). Within
+    one, keys are written in order, so files do not overlap and are never merged; and what is deleted leaves the disk
+    with whole files. Everything else is small and has the default one.
 Document number
     Each index numbers the signed originals of its log 0, 1, 2, ... in order of log position. Posting lists hold
     document numbers; the row of an entry holds what a verdict needs of it. Trims leave the numbers as they are.
@@ -44,20 +42,19 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-import xxhash
 from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import I64
 from stream_dedup.core.model import DocNumber, LogOffset, LogPosition, SourceOffset
 from stream_dedup.errors import CorruptError
 
-INDEX_FORMAT_VERSION = 9
+INDEX_FORMAT_VERSION = 10
 REBUILD = (
     "run `stream-dedup index rebuild --index FOLDER`, for a worker's index with its --config: that is read from its "
     "log again; of one that `filter` or `Index` keeps, everything that can be read is saved"
@@ -68,13 +65,9 @@ STATE, RUNS, LAST_ROWS = b"M", b"T", b"N"
 DEFAULT_FAMILY = "default"
 RUN_FAMILIES = 16
 """More than an index of four tables has runs. A run that shares its family is merged with the other one by RocksDB."""
-_RECORDS = tuple(f"records-{number}" for number in range(4))
-_ROWS = tuple(f"rows-{number}" for number in range(4))
 _RUNS = tuple(f"run-{number:02}" for number in range(RUN_FAMILIES))
-_FAMILIES = {b"C": (_RUNS, 4, 1), b"E": (_RECORDS, 8, 1 << 12), b"W": (_ROWS, 4, 1 << 14)}
-"""Of the kinds that have several: the families, bytes of the number in a key, and how many numbers follow each other
-in one of them: a run, 4,096 log offsets, or two million rows."""
-ORDERED_FAMILIES = (*_RECORDS, *_ROWS)
+_ORDERED = {b"E": "records", b"W": "rows"}
+ORDERED_FAMILIES = tuple(_ORDERED.values())
 """Column families of keys that are only ever written in order."""
 FAMILIES = (DEFAULT_FAMILY, *ORDERED_FAMILIES, *_RUNS)
 """Every column family."""
@@ -92,11 +85,10 @@ RowType = np.dtype[np.void]
 RowArray = NDArray[np.void]
 """Rows: an array of a ``row_type``."""
 
-_CHECKSUM_BYTES = 8
 _FLAG_TIMES = 1
 _FLAG_COPIES = 2
 _RECORD_HEAD = struct.Struct("<BII")
-_SEGMENT = struct.Struct("<qqqq")
+_SEGMENT = struct.Struct("<qqq")
 _SEGMENT_KEY = struct.Struct(">c16sIQ")
 _FORGOTTEN_KEY = struct.Struct(">c16sI")
 _FORGOTTEN = struct.Struct("<q")
@@ -116,42 +108,19 @@ def row_type(sketch_bytes: int) -> RowType:
 
 def family_of(key: bytes) -> str:
     """Column family of a key."""
-    kind = _FAMILIES.get(key[:1])
-    if kind is None:
-        return DEFAULT_FAMILY
-    families, size, together = kind
-    return families[int.from_bytes(key[1 : 1 + size], "big") // together % len(families)]
-
-
-def families_of(start: bytes, end: bytes) -> Sequence[str]:
-    """Column families that may have keys from ``start`` to before ``end``, which are of one kind."""
-    if start[:1] == b"C" and number_of(start) + 1 == number_of(end):
-        return (family_of(start),)
-    return _FAMILIES[start[:1]][0] if start[:1] in _FAMILIES else (DEFAULT_FAMILY,)
+    if key[:1] == b"C":
+        return _RUNS[number_of(key) % RUN_FAMILIES]
+    return _ORDERED.get(key[:1], DEFAULT_FAMILY)
 
 
 def offset_key(family: bytes, offset: int) -> bytes:
-    """Key of families E, H, R, U."""
+    """Key of families E, H, U."""
     return family + offset.to_bytes(8, "big")
 
 
 def offset_of(key: bytes) -> LogOffset:
-    """Log offset, or document number, of a key of families E, H, R, U."""
+    """Log offset, or document number, of a key of families E, H, U."""
     return LogOffset(int.from_bytes(key[1:9], "big"))
-
-
-def json_value(value: object) -> bytes:
-    """Bytes of a value in JSON."""
-    text = json.dumps(value).encode()
-    return xxhash.xxh3_64_digest(text) + text
-
-
-def read_json(raw: bytes) -> Any:  # noqa: ANN401 - what ``json_value`` was given
-    """Read the value; CorruptError where the bytes are not those that were written."""
-    text = raw[_CHECKSUM_BYTES:]
-    if raw[:_CHECKSUM_BYTES] != xxhash.xxh3_64_digest(text):
-        raise CorruptError("its checksum is wrong")
-    return json.loads(text)
 
 
 @dataclass(slots=True)
@@ -161,9 +130,9 @@ class State:
     ``start`` is the first log offset applied; everything before the log offset ``low_watermark`` is trimmed;
     ``last_void_trim`` is the log offset of the newest void trim, ``complete_trim`` that of the newest valid one that
     listed all that was forgotten there (-1 of none); ``horizon`` is the greatest of the valid trims, and ``newest`` the
-    greatest log time of a batch, both in ms; ``articles`` counts the originals that are not trimmed;
-    ``next_doc_number`` is what the next signed original gets, ``first_doc_number`` that of the first one that is not
-    trimmed; ``withdrawn`` counts the withdrawn entries that are not trimmed.
+    greatest log time of a batch, both in ms; ``articles`` counts the originals that are not trimmed, ``trimmed`` the
+    others; ``next_doc_number`` is what the next signed original gets, ``first_doc_number`` that of the first one that
+    is not trimmed; ``withdrawn`` counts the withdrawn entries that are not trimmed.
     """
 
     log_id: str | None = None
@@ -177,18 +146,19 @@ class State:
     horizon: int | None = None
     newest: int | None = None
     articles: int = 0
+    trimmed: int = 0
     next_doc_number: DocNumber = DocNumber(0)
     first_doc_number: DocNumber = DocNumber(0)
     withdrawn: int = 0
 
     def encode(self) -> bytes:
         """Bytes of the value."""
-        return json_value({name: getattr(self, name) for name in self.__slots__})
+        return json.dumps({name: getattr(self, name) for name in self.__slots__}).encode()
 
     @classmethod
     def decode(cls, raw: bytes) -> State:
-        """Read the value; CorruptError where it is not what was written, or has other fields: none is guessed."""
-        fields = read_json(raw)
+        """Read the value; CorruptError where it has other fields: none is guessed."""
+        fields = json.loads(raw)
         if fields.keys() != set(cls.__slots__):
             raise CorruptError(f"it has the fields {', '.join(sorted(fields))}")
         return cls(**fields)
@@ -213,11 +183,9 @@ class Head:
         return self.entries if self.originals is None else int(self.originals.sum())
 
     @property
-    def time_range(self) -> tuple[int, int]:
-        """Least and greatest log time."""
-        if isinstance(self.times, int):
-            return self.times, self.times
-        return int(self.times.min()), int(self.times.max())
+    def time(self) -> int:
+        """The log time; the greatest one where each entry has its own."""
+        return self.times if isinstance(self.times, int) else int(self.times.max())
 
     def time_of(self, row: int) -> int:
         """Log time of one row."""
@@ -237,27 +205,27 @@ class Head:
         return _RECORD_HEAD.pack(flags, self.entries, self.first) + times + mask
 
     @classmethod
-    def decode(cls, raw: bytes) -> Head:
-        """Read the value; CorruptError where its length does not fit."""
+    def split(cls, raw: bytes) -> tuple[Head, bytes]:
+        """Read the head of a stored record, and return what follows it; CorruptError where it is cut short."""
         flags, entries, first = _RECORD_HEAD.unpack_from(raw) if len(raw) >= _RECORD_HEAD.size else (0, 0, 0)
         times_end = _RECORD_HEAD.size + 8 * (entries if flags & _FLAG_TIMES else 1)
-        if len(raw) != times_end + ((entries + 7) // 8 if flags & _FLAG_COPIES else 0):
-            raise CorruptError(f"head of a log record has {len(raw)} bytes, which does not fit its {entries} entries")
-        times = np.frombuffer(raw, "<i8", offset=_RECORD_HEAD.size, count=(times_end - _RECORD_HEAD.size) // 8)
+        end = times_end + ((entries + 7) // 8 if flags & _FLAG_COPIES else 0)
+        if len(raw) < end:
+            raise CorruptError(f"log record of {len(raw)} bytes is shorter than its head, which has {end}")
+        times = np.frombuffer(raw[_RECORD_HEAD.size : times_end], "<i8")
         mask = None
         if flags & _FLAG_COPIES:
-            mask = np.unpackbits(np.frombuffer(raw, np.uint8, offset=times_end), count=entries).astype(bool)
-        return cls(entries, times if flags & _FLAG_TIMES else int(times[0]), mask, first)
+            mask = np.unpackbits(np.frombuffer(raw[times_end:end], np.uint8), count=entries).astype(bool)
+        return cls(entries, times if flags & _FLAG_TIMES else int(times[0]), mask, first), raw[end:]
 
 
 class Segment(NamedTuple):
-    """The log record at ``log_offset`` covers offsets ``first`` to ``last`` of a source partition."""
+    """The log record at ``log_offset`` covers offsets ``first`` to ``last`` of a source partition; its log time."""
 
     first: SourceOffset
     last: SourceOffset
     log_offset: LogOffset
-    time_min: int
-    time_max: int
+    time: int
 
     def encode(self) -> bytes:
         """Bytes of the value."""

@@ -471,18 +471,19 @@ def save(path: Path, progress: ReportProgress, *, dry_run: bool = False) -> Save
         UnavailableError: the disk is full or failing.
     """
     refuse_format(path)
+    lost: list[LogOffset] = []
     if dry_run:
         with contextlib.ExitStack() as stack:
             stack.callback(Owner.read(path).release)
-            records = stack.enter_context(_records_of(data_to_save(path), progress))
-            articles = sum(len(record.payload) for record in records.read() if isinstance(record.payload, Batch))
-            return Saved(articles, records.state.articles, records.lost, None)
+            state, records = stack.enter_context(_readable(data_to_save(path), lost, progress))
+            articles = sum(len(record.payload) for record in records if isinstance(record.payload, Batch))
+            return Saved(articles, state.articles, lost, None)
     with LogIndex.open(path, scheme=None, staged=True, emptied=True) as index:
         data = data_to_save(path)
-        with _records_of(data, progress) as records:
+        with _readable(data, lost, progress) as (state, records):
             # 1
-            index.begin(records.state.log_id or "")
-            for record in records.read():
+            index.begin(state.log_id or "")
+            for record in records:
                 index.apply([record])
             problems = index.verify()
             if problems:
@@ -493,47 +494,38 @@ def save(path: Path, progress: ReportProgress, *, dry_run: bool = False) -> Save
                 kept = _linked(path, data)
             # 3
             index.commit()
-            return Saved(index.stats().articles, records.state.articles, records.lost, kept)
-
-
-class _Records:
-    """The log records of a store, damaged or not, that can be read."""
-
-    def __init__(self, store: Store, progress: ReportProgress) -> None:
-        self._progress = progress
-        self._rows = StoredRecords(store)
-        self.lost: list[LogOffset] = []
-        self.state = read_state(store)
-        self._rules = {mark.offset: mark.rules for mark in History(store).marks}
-        self._last = self._rows.last_offset()
-
-    def read(self) -> Iterator[LogRecord]:
-        """Yield what can be read, in order of the log."""
-        # There may be records that the state does not count: damage, too.
-        first, end = self.state.low_watermark, max(self.state.next_offset, self._last + 1)
-        for offset in map(LogOffset, range(first, end)):
-            try:
-                rules = self._rules.get(offset)
-                record = LogRecord(offset, 0, rules, encode(rules)) if rules else self._rows.get(offset).record
-            except (CorruptError, RefusedError):
-                self.lost.append(offset)
-            else:
-                yield record
-            self._progress(offset + 1 - first, end - first)
+            return Saved(index.stats().articles, state.articles, lost, kept)
 
 
 @contextlib.contextmanager
-def _records_of(data: Path, progress: ReportProgress) -> Iterator[_Records]:
+def _readable(
+    data: Path, lost: list[LogOffset], progress: ReportProgress
+) -> Iterator[tuple[State, Iterator[LogRecord]]]:
+    """Yield the state of damaged data, and what can be read of their log records; the others are added to ``lost``."""
     with contextlib.ExitStack() as stack:
         try:
             store = Store(data, IndexSettings(), create=False, on_corrupt=lambda _: None, read_only=True)
-            records = _Records(stack.enter_context(contextlib.closing(store)), progress)
+            rows = StoredRecords(stack.enter_context(contextlib.closing(store)))
+            state, rules = read_state(store), {mark.offset: mark.rules for mark in History(store).marks}
+            # There may be records that the state does not count: damage, too.
+            end = max(state.next_offset, rows.last_offset() + 1)
         except CorruptError as error:
             raise CorruptError(
                 f"index {data.parent} cannot be saved, its state or its rules cannot be read; nothing was changed: "
                 "put the folder back from a backup; without one, begin anew with another folder"
             ) from error
-        yield records
+
+        def records() -> Iterator[LogRecord]:
+            first = state.low_watermark
+            for offset in map(LogOffset, range(first, end)):
+                try:
+                    own = rules.get(offset)
+                    yield LogRecord(offset, 0, own, encode(own)) if own else rows.get(offset).record
+                except (CorruptError, RefusedError):
+                    lost.append(offset)
+                progress(offset + 1 - first, end - first)
+
+        yield state, records()
 
 
 def _linked(path: Path, data: Path) -> Path:

@@ -1,4 +1,4 @@
-"""The stored log records: every record that has originals, with its value as it is in the log, and its head.
+"""The stored log records: every record that has originals, its head and its value as it is in the log.
 
 Recent records are kept decoded, up to RECENT_BYTES.
 
@@ -14,11 +14,10 @@ has deletes knows its entries by their ids (``EntryIds``).
 from __future__ import annotations
 
 import contextlib
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import compress, islice
+from itertools import compress
 
 import numpy as np
 import xxhash
@@ -45,8 +44,6 @@ from stream_dedup.index.store import Store, WriteBatch
 
 RECENT_BYTES = 32 << 20
 """Bytes of log records kept decoded, for matches and for entries that are read soon after."""
-FETCH_RECORDS = 32
-"""Log records read from disk at once: about 2 MB at 500 entries a record."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +54,6 @@ class StoredRecord:
     batch: Batch
     head: Head
     raw: bytes
-    is_alone: bool = False
-    """Whether the columns of its batch share no memory with those of others (``entry.decode_batches``)."""
 
     @cached_property
     def numbered(self) -> Bools:
@@ -156,43 +151,42 @@ class StoredRecords:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._recent: OrderedDict[LogOffset, StoredRecord] = OrderedDict()
+        self._recent: dict[LogOffset, StoredRecord] = {}
         self._recent_bytes = 0
 
     def write_record(self, batch: WriteBatch, row: StoredRecord) -> None:
         """Add a record to a batch of writes."""
-        batch.put(layout.offset_key(b"E", row.offset), row.raw)
-        batch.put(layout.offset_key(b"R", row.offset), row.head.encode())
+        batch.put(layout.offset_key(b"E", row.offset), row.head.encode() + row.raw)
 
     def keep_decoded(self, row: StoredRecord) -> None:
-        """Keep a decoded record; the oldest ones go when they are too many bytes."""
-        if row.offset not in self._recent:
-            self._recent_bytes += len(row.raw)
+        """Keep a decoded record; the first ones that were kept go when they are too many bytes.
+
+        So records that were decoded together, which share memory (``entry.decode_batches``), go together.
+        """
         self._recent[row.offset] = row
+        self._recent_bytes += len(row.raw)
         while self._recent_bytes > RECENT_BYTES and len(self._recent) > 1:
-            _, oldest = self._recent.popitem(last=False)
-            self._recent_bytes -= len(oldest.raw)
+            self._drop_decoded(next(iter(self._recent)))
 
     def drop_decoded_before(self, before: LogOffset) -> None:
         """Drop decoded records before a log offset."""
         for offset in [offset for offset in self._recent if offset < before]:
-            self._recent_bytes -= len(self._recent.pop(offset).raw)
+            self._drop_decoded(offset)
+
+    def _drop_decoded(self, offset: LogOffset) -> None:
+        self._recent_bytes -= len(self._recent.pop(offset).raw)
 
     def get(self, offset: LogOffset) -> StoredRecord:
         """Return one record; RefusedError where it is not stored."""
         row = self._recent.get(offset)
         if row is not None:
-            if not row.is_alone:
-                # It may stay longer than the batches that it was decoded with, whose memory it would keep.
-                self._recent[offset] = row = replace(row, batch=row.batch.copied(), is_alone=True)
-            self._recent.move_to_end(offset)
             return row
-        raw, head = self._store.get([layout.offset_key(b"E", offset), layout.offset_key(b"R", offset)])
-        if not raw or not head:
+        (stored,) = self._store.get([layout.offset_key(b"E", offset)])
+        if not stored:
             raise RefusedError(
                 f"log record {offset} is not in the index: it was trimmed, repeats others, or was never applied"
             )
-        row = self._decode(offset, raw, self._decode_head(offset, head))
+        row = self._decode(offset, stored)
         self.keep_decoded(row)
         return row
 
@@ -213,35 +207,22 @@ class StoredRecords:
 
     def last_offset(self) -> LogOffset:
         """Return the log offset of the last stored record, -1 of none."""
-        last = self._store.last(layout.offset_key(b"R", 0), b"R\xff")
+        last = self._store.last(layout.offset_key(b"E", 0), b"E\xff")
         return LogOffset(-1) if last is None else layout.offset_of(last[0])
 
     def scan(self, start: LogOffset) -> Iterator[StoredRecord]:
         """Yield records from a log offset on, in order, without keeping them."""
-        heads = self.scan_heads(start)
-        while waiting := list(islice(heads, FETCH_RECORDS)):
-            found = self._store.get([layout.offset_key(b"E", offset) for offset, _ in waiting])
-            for (offset, head), raw in zip(waiting, found, strict=True):
-                yield self._decode(offset, raw, head)
+        for key, stored in self._store.scan(layout.offset_key(b"E", start), b"E\xff"):
+            yield self._decode(layout.offset_of(key), stored)
 
-    def scan_heads(self, start: LogOffset, end: LogOffset | None = None) -> Iterator[tuple[LogOffset, Head]]:
-        """Yield heads from a log offset on, in order."""
-        stop = b"R\xff" if end is None else layout.offset_key(b"R", end)
-        for key, head in self._store.scan(layout.offset_key(b"R", start), stop):
-            offset = layout.offset_of(key)
-            yield offset, self._decode_head(offset, head)
-
-    def _decode(self, offset: LogOffset, raw: bytes, head: Head) -> StoredRecord:
+    def _decode(self, offset: LogOffset, stored: bytes) -> StoredRecord:
         with self._store.decoding(f"log record {offset}"):
+            head, raw = Head.split(stored)
             batch = decode(raw)
         if not isinstance(batch, Batch) or len(batch) != head.entries:
             reason = f"log record {offset} does not fit its head"
             raise self._store.corrupt(reason)
-        return StoredRecord(offset, batch, head, raw, is_alone=True)
-
-    def _decode_head(self, offset: LogOffset, raw: bytes) -> Head:
-        with self._store.decoding(f"log record {offset}"):
-            return Head.decode(raw)
+        return StoredRecord(offset, batch, head, raw)
 
 
 class EntryIds:

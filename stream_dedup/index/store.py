@@ -43,7 +43,6 @@ from rocksdict import (
     Checkpoint,
     ColumnFamily,
     CompactOptions,
-    DataBlockIndexType,
     DBCompressionType,
     Options,
     Rdict,
@@ -54,7 +53,7 @@ from rocksdict import WriteBatch as RocksBatch
 
 from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError, UnavailableError
 from stream_dedup.folders import TemporaryFolder, is_file
-from stream_dedup.index.layout import DEFAULT_FAMILY, FAMILIES, ORDERED_FAMILIES, REBUILD, families_of, family_of
+from stream_dedup.index.layout import DEFAULT_FAMILY, FAMILIES, ORDERED_FAMILIES, REBUILD, family_of
 
 FOLD_ENTRIES = 131_072
 """Entries of a table that are in memory before they are stored as a run, some 30 bytes each. They are read from rows
@@ -93,7 +92,7 @@ _COMPACT_BUFFERS = 8
 _BACKGROUND_JOBS = 4
 """Threads that write and merge files, and those that open the files of a column family.
 
-RocksDB would start 16 for each of 26 families, which takes longer than opening the files of a small index.
+RocksDB would start 16 for each of 20 families, which takes longer than opening the files of a small index.
 """
 _WAITS_AT = 2
 """Times the bytes of writes that RocksDB gathers: with so many that are not in files yet, the next write waits."""
@@ -109,8 +108,6 @@ _WRITE_LIMIT_S = 120
 """Seconds in which RocksDB writes out what it has gathered, on a disk that works."""
 _JOIN_LIMIT_S = 10
 """Seconds that closing waits for what RocksDB does in the background, on a disk that fails."""
-_OPEN_FILES = -1
-"""Every file stays open: sizes and indexes of all files are checked at opening."""
 
 _NOT_READ = frozenset({"LOCK", "LOG", "rocksdict-config.json"})
 """Files that are written wherever a store is opened, and that no reader needs."""
@@ -165,10 +162,9 @@ class WriteBatch:
         self.raw.delete(key, self._families[family_of(key)])
 
     def delete_range(self, start: bytes, end: bytes) -> None:
-        """Delete the keys with start <= key < end, which are of one kind."""
+        """Delete the keys with start <= key < end, which have one column family."""
         self.deleted.append((start, end))
-        for family in families_of(start, end):
-            self.raw.delete_range(start, end, self._families[family])
+        self.raw.delete_range(start, end, self._families[family_of(start)])
 
 
 class Store:
@@ -495,12 +491,10 @@ class Store:
             self._flush()
             while deleted:
                 # Of what was deleted before it reached the disk a file that says so would stay.
-                for name in families_of(*deleted[-1]):
-                    if self._is_ending:
-                        break
-                    self._compact_range(name, *deleted[-1], BottommostLevelCompaction.force())
                 if self._is_ending:
                     break
+                start, end = deleted[-1]
+                self._compact_range(family_of(start), start, end, BottommostLevelCompaction.force())
                 deleted.pop()
             for name in (DEFAULT_FAMILY, *ORDERED_FAMILIES):
                 # Whoever closes soon after opening, each time, waits for it now and then.
@@ -570,7 +564,6 @@ def _options(settings: IndexSettings, buffers: WriteBufferManager, *, create: bo
     blocks.set_block_cache(Cache(settings.buffer_bytes))
     blocks.set_block_size(_BLOCK_BYTES)
     blocks.set_bloom_filter(_BLOOM_BITS, False)  # noqa: FBT003 - rocksdict takes no keywords
-    blocks.set_data_block_index_type(DataBlockIndexType.binary_search())
     blocks.set_cache_index_and_filter_blocks(True)
     blocks.set_pin_l0_filter_and_index_blocks_in_cache(True)
     names = (*FAMILIES, _FLUSHES)
@@ -584,7 +577,6 @@ def _family_options(
     options.create_if_missing(create)
     options.create_missing_column_families(create)
     options.set_error_if_exists(create)
-    options.set_paranoid_checks(True)
     options.set_atomic_flush(True)
     options.set_block_based_table_factory(blocks)
     options.set_write_buffer_manager(buffers)
@@ -599,7 +591,6 @@ def _family_options(
     options.set_hard_pending_compaction_bytes_limit(0)
     options.set_max_background_jobs(_BACKGROUND_JOBS)
     options.set_max_file_opening_threads(_BACKGROUND_JOBS)
-    options.set_max_open_files(_OPEN_FILES)
     options.set_keep_log_file_num(2)
     options.set_max_log_file_size(_LOG_BYTES)
     if name == DEFAULT_FAMILY:

@@ -10,6 +10,7 @@ A thread of low priority fills the budget of the cache after opening.
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections.abc import Iterator, Sequence
@@ -34,11 +35,8 @@ from stream_dedup.index.layout import (
     RowType,
     chunk_key,
     directory_key,
-    json_value,
     list_chunk_key,
     number_of,
-    read_json,
-    row_type,
 )
 from stream_dedup.index.store import IndexSettings, Store, WriteBatch
 
@@ -94,8 +92,7 @@ class RowColumn:
         """Rows of one stored chunk."""
         self.first = first
         self.after = after
-        self.tail = np.empty(0, kind)
-        self._check_end()
+        self.tail = self._read_tail()
 
     @property
     def numbers_left(self) -> int:
@@ -149,16 +146,12 @@ class RowColumn:
         rows = np.frombuffer(b"".join(found), self.kind)
         return rows[first - begin * self.of_chunk : end - begin * self.of_chunk]
 
-    def _check_end(self) -> None:
-        """Read the last rows, and check that those on disk end at the last document number, as they were written."""
-        chunks, left = divmod(self.after, self.of_chunk)
-        ends = [chunk_key(chunk) for chunk in (max(chunks - 1, 0), chunks)]
-        *found, tail = self._store.get([*ends, LAST_ROWS])
-        has_last = bool(found[0]) or self.first >= chunks * self.of_chunk
-        if len(tail) != left * self.kind.itemsize or found[bool(chunks)] or not has_last:
+    def _read_tail(self) -> RowArray:
+        (tail,) = self._store.get([LAST_ROWS])
+        if len(tail) != self.after % self.of_chunk * self.kind.itemsize:
             reason = f"its rows do not end at {self.after}, as its state says"
             raise self._store.corrupt(reason)
-        self.tail = np.frombuffer(tail, self.kind)
+        return np.frombuffer(tail, self.kind)
 
     @property
     def _chunk_bytes(self) -> int:
@@ -190,14 +183,14 @@ class RunStore:
         if named is not None:
             writes.put(directory_key(named[0]), named[1])
         self._remove(writes, removed)
-        writes.put(RUNS, json_value(runs))
+        writes.put(RUNS, json.dumps(runs).encode())
         self._store.write(writes)
 
     def open(self) -> tuple[dict[int, bytes], int]:
         """Return the directory of each run that is named, and a number that no run has; remove what is not named."""
         (raw,) = self._store.get([RUNS])
         with self._store.decoding("the names of its runs"):
-            numbers = read_json(raw) if raw else []
+            numbers = json.loads(raw) if raw else []
         stored = list(self.stored())
         missing = set(numbers) - set(stored)
         if missing:
@@ -233,7 +226,6 @@ class Tables:
     def __init__(self, store: Store, rows: RowColumn, count: int, block_bits: int, settings: IndexSettings) -> None:
         self.rows = rows
         self.count = count
-        self.block_bits = block_bits
         self.counters = Counters()
         self._store = store
         runs = RunStore(store, self.counters)
@@ -289,12 +281,7 @@ class Tables:
             self.close()
 
     def near(self, query: Query) -> Near:
-        """Return the near entries of every article of a query.
-
-        Raises:
-            ValueError: its rules are of another scheme than the tables and rows.
-        """
-        self._refuse_misfit(query)
+        """Return the near entries of every article of a query, whose rules are of the scheme of the tables."""
         with self._naming_damage():
             articles, doc_numbers, distances, compared = self.native.near(
                 limits_of(query.rules),
@@ -305,15 +292,13 @@ class Tables:
                 withdrawn=query.withdrawn,
                 own_ids=query.own_ids,
             )
-        lists = len(query) * query.plan.shape[1]
         self.counters.lookups += len(query)
-        self.counters.lists += lists
+        self.counters.lists += len(query) * query.plan.shape[1]
         self.counters.candidates += compared
         return Near(
             np.frombuffer(articles, np.int64),
             np.frombuffer(doc_numbers, np.int64),
             np.frombuffer(distances, np.uint16),
-            lists,
             compared,
         )
 
@@ -346,16 +331,6 @@ class Tables:
         except _native.DamageError as error:
             reason = f"block tables cannot be read: {error}"
             raise self._store.corrupt(reason) from error
-
-    def _refuse_misfit(self, query: Query) -> None:
-        scheme = query.rules.scheme
-        if (scheme.tables, scheme.block_bits) != (self.count, self.block_bits):
-            raise ValueError(
-                f"query of {scheme.tables} tables with blocks of {scheme.block_bits} bits: the index has {self.count} "
-                f"tables with blocks of {self.block_bits} bits"
-            )
-        if row_type(scheme.sketch_bytes) != self.rows.kind:
-            raise ValueError(f"rows of {self.rows.kind.itemsize} bytes have no sketches of {scheme.sketch_bytes} bytes")
 
 
 class _Warming:

@@ -37,6 +37,7 @@ All of this depends on the log alone, so every index of the log agrees, from wha
 from __future__ import annotations
 
 import bisect
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -45,7 +46,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.core.entry import Basis, Batch, Forgotten, Trim
-from stream_dedup.core.model import LogOffset, SourceOffset, SourceRange
+from stream_dedup.core.model import DocNumber, LogOffset, SourceOffset, SourceRange
 from stream_dedup.core.rules import Rules
 from stream_dedup.index import layout
 from stream_dedup.index.layout import (
@@ -82,9 +83,8 @@ class Uncovered:
 class Coverage:
     """The source ranges of every partition; none of them begins below what is forgotten of it."""
 
-    def __init__(self, store: Store, rows: StoredRecords) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._rows = rows
         self.last: dict[SourceKey, SourceOffset] = {}
         self.forgotten: dict[SourceKey, SourceOffset] = {}
         """Offsets of a partition below this were logged once and are forgotten."""
@@ -153,7 +153,7 @@ class Coverage:
     def write_ranges(self, writes: WriteBatch, row: StoredRecord, ranges: list[SourceRange]) -> None:
         """Add the ranges of a log record to a batch of writes; call ``add_ranges`` once it is written."""
         for first, last in ranges:
-            segment = Segment(first, last, row.offset, *row.head.time_range)
+            segment = Segment(first, last, row.offset, row.head.time)
             writes.put(segment_key(*row.batch.source, first), segment.encode())
 
     def add_ranges(self, batch: Batch, ranges: list[SourceRange]) -> None:
@@ -172,27 +172,25 @@ class Coverage:
             writes.put(forgotten_key(*where), forgotten_value(before))
         forgotten = self.forgotten | raised
         for where, segment in self.all():
-            kept = list(self._kept_of(segment, trim, forgotten.get(where, SourceOffset(0))))
-            if kept != [segment]:
+            first = max(segment.first, forgotten.get(where, SourceOffset(0)))
+            is_dropped = segment.log_offset < trim.before or segment.time <= trim.horizon or first > segment.last
+            if is_dropped or first > segment.first:
                 writes.delete(segment_key(*where, segment.first))
-                for part in kept:
-                    writes.put(segment_key(*where, part.first), part.encode())
+            if not is_dropped and first > segment.first:
+                writes.put(segment_key(*where, first), segment.encode())
 
     def forgotten_after(self, before: LogOffset, horizon: int) -> tuple[Forgotten, ...]:
         """Return what would be forgotten if a trim forgot every offset up to the greatest that it drops."""
         forgotten = dict(self.forgotten)
         for where, segment in self.all():
-            dropped = self._dropped_until(segment, before, horizon)
-            if dropped is not None:
-                forgotten[where] = max(forgotten.get(where, SourceOffset(0)), SourceOffset(dropped + 1))
+            if segment.log_offset < before or segment.time <= horizon:
+                forgotten[where] = max(forgotten.get(where, SourceOffset(0)), SourceOffset(segment.last + 1))
         return tuple(Forgotten(*where, offset) for where, offset in sorted(forgotten.items()))
 
-    def covers_until(self, log_offset: LogOffset, horizon: int) -> bool:
-        """Whether a log record covers coordinates of a log time up to a horizon."""
-        batch = self._rows.get(log_offset).batch
-        segments = self.overlapping(batch.source, batch.offset(0), batch.offset(-1))
-        own = (segment for segment in segments if segment.log_offset == log_offset and segment.time_min <= horizon)
-        return any(part.time_min <= horizon for segment in own for part in self._by_time(segment))
+    def covers(self, row: StoredRecord) -> bool:
+        """Whether a log record covers coordinates: a trim may have dropped them."""
+        segments = self.overlapping(row.batch.source, row.batch.offset(0), row.batch.offset(-1))
+        return any(segment.log_offset == row.offset for segment in segments)
 
     def all(self) -> Iterator[tuple[SourceKey, Segment]]:
         """Yield every range, by partition and offset."""
@@ -203,54 +201,32 @@ class Coverage:
         with self._store.decoding("a source range"):
             return read_segment(key, value)
 
-    def _kept_of(self, segment: Segment, trim: Trim, forgotten: SourceOffset) -> Iterator[Segment]:
-        """Yield the parts of a range that a trim keeps."""
-        first = max(segment.first, forgotten)
-        if segment.log_offset < trim.before or first > segment.last:
-            return
-        if segment.time_min > trim.horizon and first == segment.first:
-            yield segment
-            return
-        for part in self._by_time(segment):
-            if part.time_min > trim.horizon and part.last >= first:
-                yield part._replace(first=max(part.first, first))
-
-    def _dropped_until(self, segment: Segment, before: LogOffset, horizon: int) -> SourceOffset | None:
-        """Return the last offset of a range that a trim drops by its X or by its horizon; None of none."""
-        if segment.log_offset < before or segment.time_max <= horizon:
-            return segment.last
-        if segment.time_min > horizon:
-            return None
-        dropped = (part.last for part in self._by_time(segment) if part.time_min <= horizon)
-        return max(dropped, default=None)
-
-    def _by_time(self, segment: Segment) -> Iterator[Segment]:
-        """Yield a range in parts of one log time each; a gap goes with the entry before it."""
-        if segment.time_min == segment.time_max:
-            yield segment
-            return
-        row = self._rows.get(segment.log_offset)
-        offsets = row.batch.offsets
-        start = int(np.searchsorted(offsets, segment.first, "right")) - 1
-        inside = np.arange(start, int(np.searchsorted(offsets, segment.last, "right")))
-        ends = [*(offsets[inside[1:]] - 1).tolist(), segment.last]
-        for offset, last, time in zip(offsets[inside].tolist(), ends, row.head.times_of(inside).tolist(), strict=True):
-            yield Segment(max(offset, segment.first), last, segment.log_offset, time, time)
-
 
 @dataclass(slots=True)
 class Mark:
-    """A rules record that took force or restates. ``before`` is the greatest log time before it, None of none."""
+    """A rules record that took force or restates.
+
+    ``before`` is the greatest log time before it, None of none. ``articles`` counts the originals before it, those that
+    are trimmed included, and ``doc_number`` is that of the first entry after it.
+    """
 
     offset: LogOffset
     rules: Rules
     before: int | None
+    articles: int
+    doc_number: DocNumber
     void: bool = False
 
     def write(self, batch: WriteBatch, *, void: bool = False) -> None:
         """Add the mark to a batch of writes, as a void one or not."""
-        value = {"rules": self.rules.to_json().decode(), "before": self.before, "void": void}
-        batch.put(layout.offset_key(b"U", self.offset), layout.json_value(value))
+        value = {
+            "rules": self.rules.to_json().decode(),
+            "before": self.before,
+            "articles": self.articles,
+            "doc_number": self.doc_number,
+            "void": void,
+        }
+        batch.put(layout.offset_key(b"U", self.offset), json.dumps(value).encode())
 
 
 class History:
@@ -261,9 +237,9 @@ class History:
         for key, raw in store.scan(b"U", b"V"):
             offset = layout.offset_of(key)
             with store.decoding(f"rules record {offset}"):
-                value = layout.read_json(raw)
-                rules = Rules.from_json(value["rules"].encode())
-                self.marks.append(Mark(offset, rules, value["before"], value["void"]))
+                value = json.loads(raw)
+                value["rules"] = Rules.from_json(value["rules"].encode())
+                self.marks.append(Mark(offset, **value))
 
     @property
     def current(self) -> Rules | None:
@@ -275,13 +251,7 @@ class History:
         after = bisect.bisect_right(self.marks, log_offset, key=lambda mark: mark.offset)
         return self.marks[after - 1].rules if after else None
 
-    def valid_after(self, offset: LogOffset) -> list[Mark]:
-        """Return the valid marks after a log offset; they are void once they are written so."""
-        return [mark for mark in self.marks if mark.offset > offset and not mark.void]
-
-    def best_trim(
-        self, owed_time: int, low_watermark: LogOffset, last_void_trim: LogOffset
-    ) -> tuple[LogOffset, int] | None:
+    def best_trim(self, owed_time: int, state: State) -> tuple[LogOffset, int] | None:
         """Return X and horizon of the trim that removes most, or None where none removes anything."""
         # Those of the rules that may judge an article whose log time is at least ``owed_time``.
         windows = [
@@ -293,7 +263,7 @@ class History:
         if not known or len(known) < len(windows):
             return None
         for mark in reversed(self.marks):
-            if mark.offset <= low_watermark or mark.offset < last_void_trim or mark.before is None or mark.void:
+            if mark.articles <= state.trimmed or mark.offset < state.last_void_trim or mark.before is None or mark.void:
                 continue
             if mark.before + max(known) < owed_time:
                 return mark.offset, mark.before + max(known)
@@ -336,8 +306,8 @@ class Trims:
     def offered(self, owed_time: int) -> Trim | None:
         """Return the trim that removes most, if no article owed or to come has a log time below ``owed_time`` (ms)."""
         state, rules = self.state, self.history.current
-        best = self.history.best_trim(owed_time, state.low_watermark, state.last_void_trim)
-        if best is None or rules is None or next(self.rows.scan_heads(state.low_watermark, best[0]), None) is None:
+        best = self.history.best_trim(owed_time, state)
+        if best is None or rules is None:
             return None
         forgotten = self.coverage.forgotten_after(*best)
         return Trim(*best, Basis(rules.revision, state.next_offset, forgotten))
@@ -345,7 +315,7 @@ class Trims:
     def owed_since(self, where: SourceKey, offset: SourceOffset) -> int | None:
         """Return the least log time, ms, of a source partition's covered offsets from ``offset`` on, None of none."""
         segments = self.coverage.overlapping(where, offset, self.coverage.last.get(where, SourceOffset(-1)))
-        return min((segment.time_min for segment in segments), default=None)
+        return min((segment.time for segment in segments), default=None)
 
     def _may_name(self, trim: Trim) -> bool:
         valid = any(mark.offset == trim.before and not mark.void for mark in self.history.marks)
@@ -361,7 +331,4 @@ class Trims:
         )
         if any(segment.log_offset >= read_to for segments in below for segment in segments):
             return True
-        return any(
-            head.time_range[0] <= trim.horizon and self.coverage.covers_until(offset, trim.horizon)
-            for offset, head in self.rows.scan_heads(read_to)
-        )
+        return any(row.head.time <= trim.horizon and self.coverage.covers(row) for row in self.rows.scan(read_to))

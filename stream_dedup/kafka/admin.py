@@ -54,12 +54,6 @@ def topic_of_id(admin: KafkaAdminClient, topic_id: uuid.UUID) -> str | None:
     return str(described["name"]) if topic_exists(described) else None
 
 
-def partition_counts(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str, int]:
-    """Return the number of partitions of those topics that exist."""
-    described = admin.describe_topics(list(names))
-    return {topic["name"]: len(topic["partitions"]) for topic in described if topic_exists(topic)}
-
-
 def topic_exists(topic: Mapping[str, Any]) -> bool:
     """Return whether the described topic exists.
 
@@ -115,8 +109,8 @@ def _offsets_at(
 
 def partitions_of(admin: KafkaAdminClient, names: Iterable[str]) -> list[Partition]:
     """Return every partition of those topics that exist."""
-    counts = partition_counts(admin, names)
-    return [Partition(name, number) for name, count in counts.items() for number in range(count)]
+    described = [topic for topic in admin.describe_topics(list(names)) if topic_exists(topic)]
+    return [Partition(topic["name"], number) for topic in described for number in range(len(topic["partitions"]))]
 
 
 class Member(NamedTuple):
@@ -195,7 +189,6 @@ class AdminConnection:
     """An admin client that connects at its first use. Any thread."""
 
     def __init__(self, kafka: KafkaConfig) -> None:
-        """Connect later."""
         self._kafka = kafka
         self._admin: KafkaAdminClient | None = None
         self._connecting = Lock()

@@ -14,7 +14,7 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from weakref import WeakKeyDictionary, WeakSet
 
 import kafka
@@ -37,11 +37,13 @@ from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 from stream_dedup.errors import UserError
+from stream_dedup.kafka.consumer_workarounds import read_any_header_name, take_finished_joins
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient, KafkaProducer, OffsetAndMetadata, TopicPartition
     from kafka.structs import ConsumerGroupMetadata
 
+T = TypeVar("T")
 
 VERSION = "3.0.12"
 """The version of kafka-python that the workarounds were run against."""
@@ -60,49 +62,51 @@ def check_version() -> None:
         )
 
 
-class NetClients:
-    """Makes the ``kafka_client`` of a constructor in the block, and closes it if the block fails.
+def construct(kind: Callable[..., T], settings: dict[str, Any], refusals: list[Exception]) -> T:
+    """Call the constructor of a client, on a client library that is patched; close what it has made if it fails.
 
     A constructor that finds no broker raises and leaves its event loop to the garbage collector: a socket pair, and
     in the admin client and the consumer a thread that runs on. Every try to find a broker would leave another.
     An interrupted constructor (a signal that ends the program) is not closed: closing waits for the thread, which may
     wait for a name server.
+
+    It only says that it reached no broker. Why a broker refused a connection the last time (password, certificate) is
+    in ``refusals`` then.
+
+    Raises:
+        UserError: another kafka-python is installed than the one whose inside is known.
     """
+    check_version()
+    close_abandoned_sockets()
+    deliver_last_response()
+    take_finished_joins()
+    read_any_header_name()
+    made: list[KafkaNetClient] = []
 
-    def __init__(self) -> None:
-        """Make nothing yet."""
-        self._clients: list[KafkaNetClient] = []
-        self.refusal: Exception | None = None
-        """Why a broker refused a connection the last time (password, certificate): a constructor only says that it
-        reached none."""
+    def note(error: Exception) -> None:
+        if (refusal := refusal_in(error)) is not None:
+            refusals[:] = [refusal]
 
-    def __enter__(self) -> Self:
-        """Begin the block."""
-        return self
-
-    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
-        """Close what was made, if the block failed."""
-        if isinstance(error, Exception):
-            for client in self._clients:
-                client.close()
-
-    def make(self, **settings: Any) -> KafkaNetClient:  # noqa: ANN401 - the client's own settings
-        """Make what the constructor calls its ``kafka_client``."""
-        client = KafkaNetClient(**settings)
-        self._clients.append(client)
+    def make(**own: Any) -> KafkaNetClient:  # noqa: ANN401 - the client's own settings
+        client = KafkaNetClient(**own)
+        made.append(client)
         connect = client._manager.get_connection
 
         def noting_connect(*args: Any, **named: Any) -> Any:  # noqa: ANN401 - as the client's
             connection = connect(*args, **named)
             if not connection.init_future.is_done:
-                connection.init_future.add_errback(self._note)
+                connection.init_future.add_errback(note)
             return connection
 
         client._manager.get_connection = noting_connect
         return client
 
-    def _note(self, error: Exception) -> None:
-        self.refusal = refusal_in(error) or self.refusal
+    try:
+        return kind(**settings, kafka_client=make)
+    except Exception:
+        for client in made:
+            client.close()
+        raise
 
 
 _OTHER_ERROR = re.compile(r"(?!SaslAuthenticationFailedError: )\w+Error: ")

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from stream_dedup.errors import UserError
 from stream_dedup.extras import need_packages
@@ -36,34 +36,14 @@ if TYPE_CHECKING:
     )
 
 
-class _Client(NamedTuple):
-    """What makes the ports of a worker on a Kafka client."""
-
-    source: Callable[[Config, str, AdminConnection], ArticleSource]
-    sink: Callable[..., VerdictSink]
-
-
-def _client_of(config: Config) -> _Client:
-    """Return the configured client.
-
-    Raises:
-        UserError: it is not installed.
-    """
-    if config.kafka.client == "kafka-python":
-        return _Client(KafkaSource, KafkaSink)
-    need_packages('kafka.client = "confluent"', "confluent", "confluent_kafka")
-    from stream_dedup.kafka.confluent import sink, source  # noqa: PLC0415 - an extra
-
-    return _Client(source.ConfluentSource, sink.ConfluentSink)
-
-
 def check_client(config: Config) -> None:
     """Refuse a client that is not installed.
 
     Raises:
         UserError: names the package.
     """
-    _client_of(config)
+    if config.kafka.client == "confluent":
+        need_packages('kafka.client = "confluent"', "confluent", "confluent_kafka")
 
 
 def worker_ports(
@@ -78,11 +58,18 @@ def worker_ports(
         UserError: the client is not installed.
         UnavailableError: no broker can be reached, or it refuses this client.
     """
-    client, offsets = _client_of(config), KafkaOffsets(config.kafka)
+    check_client(config)
+    make_source: Callable[[Config, str, AdminConnection], ArticleSource] = KafkaSource
+    make_sink: Callable[..., VerdictSink] = KafkaSink
+    if config.kafka.client == "confluent":
+        from stream_dedup.kafka.confluent import sink, source  # noqa: PLC0415 - an extra
+
+        make_source, make_sink = source.ConfluentSource, sink.ConfluentSink
+    offsets = KafkaOffsets(config.kafka)
     return WorkerPorts(
-        source=client.source(config, member_id, offsets),
+        source=make_source(config, member_id, offsets),
         log=log,
-        sink=client.sink(config, *transactional_ids(member_id), record_bytes=record_bytes),
+        sink=make_sink(config, *transactional_ids(member_id), record_bytes=record_bytes),
         offsets=offsets,
         clock=SystemClock(),
     )

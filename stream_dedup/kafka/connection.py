@@ -20,22 +20,10 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaConnectionError, KafkaError
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
-from stream_dedup.config.model import MAX_RECORD_BYTES
+from stream_dedup.config.model import MAX_RECORD_BYTES, read_secret
 from stream_dedup.errors import UnavailableError, reason_of
-from stream_dedup.kafka.client_workarounds import (
-    NetClients,
-    ask_anew,
-    check_version,
-    close_abandoned_sockets,
-    deliver_last_response,
-    end_sender,
-    keep_transaction_requests,
-)
-from stream_dedup.kafka.consumer_workarounds import (
-    name_undecoded,
-    read_any_header_name,
-    take_finished_joins,
-)
+from stream_dedup.kafka.client_workarounds import ask_anew, construct, end_sender, keep_transaction_requests
+from stream_dedup.kafka.consumer_workarounds import name_undecoded
 from stream_dedup.kafka.record import DEFAULT_RECORD_BYTES, HEADER_ALLOWANCE_BYTES
 
 if TYPE_CHECKING:
@@ -60,10 +48,6 @@ METADATA_MS = 5_000
 later, are found within this time. The clients' default is 5 minutes."""
 BOOTSTRAP_TIMEOUT_MS = 5_000
 """One try of a client to reach a broker."""
-FIRST_TRY_S = 1.0
-"""The first try of ``wait_for_broker``; each further one may take twice as long, up to the try of any other client. A
-broker that is down refuses at once, but on a busy machine a TLS handshake and a password take longer than a second, and
-a try that is cut short begins anew. A try without end would wait for a connection that nobody answers any more."""
 CLOSE_TIMEOUT_S = 5.0
 """A client that does not close in this time is abandoned."""
 FETCH_WAIT_MS = 100
@@ -134,13 +118,10 @@ def wait_for_broker(kafka: KafkaConfig, stopped: Callable[[], bool] = lambda: Fa
         UnavailableError: no answer within ``broker_wait_s``, or the broker refuses this client.
     """
     deadline = time.monotonic() + kafka.broker_wait_s
-    limit_s = FIRST_TRY_S
     warned = False
     while not stopped():
         try:
-            _constructed(
-                kafka, KafkaAdminClient, _common(kafka) | {"bootstrap_timeout_ms": int(limit_s * 1_000)}
-            ).close()
+            _constructed(kafka, KafkaAdminClient, _common(kafka)).close()
         except (KafkaError, OSError) as error:
             if time.monotonic() > deadline:
                 raise UnavailableError(
@@ -153,7 +134,6 @@ def wait_for_broker(kafka: KafkaConfig, stopped: Callable[[], bool] = lambda: Fa
                 warned = True
         else:
             return
-        limit_s = min(2 * limit_s, BOOTSTRAP_TIMEOUT_MS / 1_000, max(FIRST_TRY_S, deadline - time.monotonic()))
 
 
 def discard(producer: KafkaProducer) -> None:
@@ -193,25 +173,19 @@ def _made(kafka: KafkaConfig, kind: Callable[..., T], settings: dict[str, Any]) 
 
 def _constructed(kafka: KafkaConfig, kind: Callable[..., T], settings: dict[str, Any]) -> T:
     """Do as ``_made``, but raise the error of a constructor that reaches no broker as it is."""
-    check_version()
-    close_abandoned_sockets()
-    deliver_last_response()
-    take_finished_joins()
-    read_any_header_name()
-    with NetClients() as net_clients:
-        try:
-            return kind(**settings, kafka_client=net_clients.make)
-        except (KafkaError, OSError) as error:
-            if net_clients.refusal is not None:
-                raise _refused(kafka, net_clients.refusal) from error
-            raise
+    refusals: list[Exception] = []
+    try:
+        return construct(kind, settings, refusals)
+    except (KafkaError, OSError) as error:
+        if refusals:
+            raise _refused(kafka, refusals[-1]) from error
+        raise
 
 
 class TokenFile(AbstractTokenProvider):  # type: ignore[misc] # the client has no types
     """The token in a file. The client asks for it at each connection, and before the session of a connection ends."""
 
     def __init__(self, path: Path) -> None:
-        """Read nothing yet."""
         super().__init__()
         self._path = path
 
@@ -264,17 +238,13 @@ def _security(kafka: KafkaConfig) -> dict[str, Any]:
     settings: dict[str, Any] = {
         "security_protocol": kafka.security_protocol,
         "ssl_check_hostname": kafka.ssl_check_hostname,
-        "ssl_cafile": _path(kafka.ssl_cafile),
-        "ssl_certfile": _path(kafka.ssl_certfile),
-        "ssl_keyfile": _path(kafka.ssl_keyfile),
-        "ssl_password": kafka.ssl_secret(),
+        "ssl_cafile": kafka.ssl_cafile,
+        "ssl_certfile": kafka.ssl_certfile,
+        "ssl_keyfile": kafka.ssl_keyfile,
+        "ssl_password": read_secret(kafka.ssl_password_file),
         "sasl_mechanism": kafka.sasl_mechanism,
         "sasl_plain_username": kafka.sasl_username,
-        "sasl_plain_password": kafka.sasl_secret(),
+        "sasl_plain_password": read_secret(kafka.sasl_password_file),
         "sasl_oauth_token_provider": None if kafka.sasl_token_file is None else TokenFile(kafka.sasl_token_file),
     }
     return {name: value for name, value in settings.items() if value is not None}
-
-
-def _path(path: object) -> str | None:
-    return None if path is None else str(path)

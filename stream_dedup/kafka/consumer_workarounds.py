@@ -15,8 +15,11 @@ from kafka.consumer.fetcher import Fetcher
 from kafka.coordinator.assignors.abstract import ConsumerProtocolAssignment
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.base import BaseCoordinator
-from kafka.errors import CorruptRecordError, KafkaError, TopicAuthorizationFailedError
+from kafka.errors import CorruptRecordError, KafkaError, TopicAuthorizationFailedError, UnsupportedCodecError
 from kafka.record.default_records import DefaultRecordBatch
+
+from stream_dedup.kafka.errors import BY_ANOTHER_RELEASE, FROM_ANOTHER_REPLICA
+from stream_dedup.ports import Partition, UnreadableError
 
 if TYPE_CHECKING:
     from kafka import KafkaConsumer, TopicPartition
@@ -62,14 +65,11 @@ def keep_rejoining(consumer: KafkaConsumer) -> None:
         consumer._coordinator.request_rejoin()
 
 
-class UndecodedError(KafkaError):  # type: ignore[misc] # the client has no types
-    """The client cannot decode the records of a partition from an offset on; ``__cause__`` says why."""
-
-    def __init__(self, partition: TopicPartition, offset: int) -> None:
-        """Name the partition, and the offset of the first record that is not decoded."""
-        super().__init__(partition, offset)
-        self.partition = partition
-        self.offset = offset
+def _unreadable(partition: TopicPartition, offset: int, cause: Exception) -> UnreadableError:
+    kind = type(cause).__name__
+    reason = str(cause) if kind in str(cause) else f"{kind}: {cause}"
+    remedy = BY_ANOTHER_RELEASE if isinstance(cause, UnsupportedCodecError) else FROM_ANOTHER_REPLICA
+    return UnreadableError(Partition(*partition), offset, reason, remedy)
 
 
 class _NamedRecords(Fetcher.PartitionRecords):  # type: ignore[misc] # the client has no types
@@ -80,11 +80,11 @@ class _NamedRecords(Fetcher.PartitionRecords):  # type: ignore[misc] # the clien
             yield from super()._unpack_records(*given)
         except Exception as error:
             self.drain()  # fetched again by the next poll
-            raise UndecodedError(self.topic_partition, self.next_fetch_offset) from error
+            raise _unreadable(self.topic_partition, self.next_fetch_offset, error) from error
 
 
 def name_undecoded(consumer: KafkaConsumer) -> None:
-    """Let a poll raise ``UndecodedError`` for records that cannot be decoded, and raise it again when polled again.
+    """Let a poll raise ``UnreadableError`` for records that cannot be decoded, and raise it again when polled again.
 
     The client raises whatever its decoders do, mostly without a partition: an error of a compression library, for one.
     It keeps what it could not decode, too, and a further poll would take no record of it, again and again, for ever.
@@ -100,7 +100,7 @@ def name_undecoded(consumer: KafkaConsumer) -> None:
             # The broker cannot read its log, or has sent no whole batch: of the latter the client has no class.
             if type(error) not in {CorruptRecordError, KafkaError}:
                 raise
-            raise UndecodedError(fetched.topic_partition, fetched.fetched_offset) from error
+            raise _unreadable(fetched.topic_partition, fetched.fetched_offset, error) from error
 
     fetcher._parse_fetched_data = parse_fetched
 

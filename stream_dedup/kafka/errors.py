@@ -20,7 +20,6 @@ from kafka import TopicPartition
 from kafka.errors import AuthorizationError, KafkaError, RetriableError
 
 from stream_dedup.errors import UnavailableError, UserError
-from stream_dedup.kafka.consumer_workarounds import UndecodedError
 from stream_dedup.ports import (
     FencedError,
     NotAMemberError,
@@ -31,7 +30,6 @@ from stream_dedup.ports import (
     RecordTooLargeError,
     RefusedByBrokerError,
     SourceChangedError,
-    UnreadableError,
 )
 
 if TYPE_CHECKING:
@@ -111,10 +109,8 @@ _KINDS: dict[type[KafkaError], type[PortError]] = {
     kafka_errors.InvalidTopicError: RefusedByBrokerError,
     kafka_errors.InvalidRecordError: RefusedByBrokerError,
     kafka_errors.InvalidTimestampError: RefusedByBrokerError,
-    kafka_errors.InvalidRequiredAcksError: RefusedByBrokerError,
     kafka_errors.InvalidRequestError: RefusedByBrokerError,
     kafka_errors.PolicyViolationError: RefusedByBrokerError,
-    kafka_errors.SecurityDisabledError: RefusedByBrokerError,
     kafka_errors.UnsupportedVersionError: RefusedByBrokerError,
     kafka_errors.UnsupportedForMessageFormatError: RefusedByBrokerError,
     kafka_errors.OffsetMetadataTooLargeError: RefusedByBrokerError,
@@ -136,8 +132,6 @@ def port_error(error: BaseException) -> PortError:
         return error
     if isinstance(error, kafka_errors.OffsetOutOfRangeError):
         return OffsetGoneError(out_of_range(error))
-    if isinstance(error, UndecodedError):
-        return _unreadable(error)
     named = kind_of(error)
     kind = next((_KINDS[one] for one in named.__mro__ if one in _KINDS), None)
     if kind is None:
@@ -150,25 +144,16 @@ def port_errors() -> Iterator[None]:
     """Raise errors of the client in the block as errors of ``ports``; a broker that is away is a ``PassingError``."""
     try:
         yield
-    except KafkaError as error:
+    except (KafkaError, OSError) as error:
         raise port_error(error) from error
     except UnavailableError as error:
         raise PassingError(str(error)) from error
-    except OSError as error:
-        raise PassingError(text_of(error)) from error
 
 
 def out_of_range(error: KafkaError) -> list[Partition]:
     """Return the partitions that an ``OffsetOutOfRangeError`` of the consumer names."""
     found = error.args[0] if error.args else ()
     return [Partition(*partition) for partition in found if isinstance(partition, TopicPartition)]
-
-
-def _unreadable(error: UndecodedError) -> UnreadableError:
-    cause, kind = error.__cause__, type(error.__cause__).__name__
-    reason = str(cause) if kind in str(cause) else f"{kind}: {cause}"
-    remedy = BY_ANOTHER_RELEASE if isinstance(cause, kafka_errors.UnsupportedCodecError) else FROM_ANOTHER_REPLICA
-    return UnreadableError(Partition(*error.partition), error.offset, reason, remedy)
 
 
 def text_of(error: BaseException) -> str:

@@ -10,7 +10,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from kafka import TopicPartition
-from kafka.errors import KafkaConnectionError, KafkaError, OffsetOutOfRangeError, RetriableError
+from kafka.errors import KafkaError, RetriableError
 from kafka.future import Future
 
 from stream_dedup.core.entry import (
@@ -27,9 +27,10 @@ from stream_dedup.core.model import LogOffset
 from stream_dedup.errors import CorruptError, RefusedError, UnavailableError
 from stream_dedup.kafka.admin import AdminConnection
 from stream_dedup.kafka.connection import CLOSE_TIMEOUT_S, discard, make_consumer, make_producer
+from stream_dedup.kafka.consumer_workarounds import position_of
 from stream_dedup.kafka.errors import port_error, port_errors
 from stream_dedup.kafka.record import LOG_MESSAGE_BYTES
-from stream_dedup.ports import Append, FingerprintLog, OffsetGoneError, Partition, PassingError, PortError
+from stream_dedup.ports import Append, FingerprintLog, PassingError, PortError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -83,7 +84,7 @@ class KafkaLog(FingerprintLog):
         self._kafka = kafka
         self._topic = topic
         self._at = TopicPartition(topic, 0)
-        self._high_water = self._sought = LogOffset(0)
+        self._high_water = LogOffset(0)
         self._producer: KafkaProducer | None = None
         self._renewals = 0
         self._admin = AdminConnection(kafka)
@@ -100,14 +101,11 @@ class KafkaLog(FingerprintLog):
 
     def seek(self, offset: LogOffset) -> None:
         self._consumer.seek(self._at, offset)
-        self._sought = LogOffset(offset)
 
     def poll(self, wait_s: float) -> list[LogRecord]:
         try:
             polled = self._consumer.poll(timeout_ms=int(wait_s * 1_000))
-        except OffsetOutOfRangeError as error:
-            raise OffsetGoneError([Partition(*self._at)]) from error
-        except (RetriableError, KafkaConnectionError) as error:
+        except RetriableError as error:
             log.debug("log: %r", error)
             return []
         except KafkaError as error:
@@ -119,9 +117,8 @@ class KafkaLog(FingerprintLog):
         return self._high_water
 
     def position(self) -> LogOffset:
-        with port_errors():
-            known = self._consumer.position(self._at, timeout_ms=0)
-        return self._sought if known is None else LogOffset(known)
+        known = position_of(self._consumer, self._at)
+        return LogOffset(0 if known is None else known.offset)
 
     def append(self, payload: Payload) -> _KafkaAppend:
         """Send one record; the first append connects."""
@@ -164,10 +161,6 @@ class KafkaLog(FingerprintLog):
 LOG_APPEND_TIME = 1
 """Kafka's timestamp type of a record whose time was set by the broker."""
 
-_NEWER = "use the release that wrote it, then start again"
-
-_ANOTHER_LOG = "begin a new log with another --group and other output topics"
-
 
 def log_records(topic: str, consumed: Sequence[ConsumerRecord]) -> list[LogRecord]:
     """Decode consecutive records of the log.
@@ -199,5 +192,6 @@ def _log_record(
         return LogRecord(LogOffset(offset), timestamp, decode(raw) if batch is None else batch, raw)
     except CorruptError as error:
         is_newer = raw[:1] > bytes([LOG_FORMAT_VERSION])
-        remedy = _NEWER if is_newer else _ANOTHER_LOG
+        of_newer = "use the release that wrote it, then start again"
+        remedy = of_newer if is_newer else "begin a new log with another --group and other output topics"
         raise CorruptError(f"topic {topic}, offset {offset}: {error}; {remedy}") from error

@@ -40,7 +40,6 @@ class WaitingLog:
     """A log, with its name and the longest wait for a broker."""
 
     def __init__(self, log: FingerprintLog, config: Config) -> None:
-        """``close`` closes the log."""
         self._log = log
         self._topic = config.log_topic
         self._wait_s = config.kafka.broker_wait_s
@@ -172,12 +171,13 @@ class ForgottenOffsets:
 
     before: dict[tuple[bytes, int], SourceOffset] = field(default_factory=dict)
     """By topic id and partition: the offset below which everything is forgotten."""
-    _rules: Rules | None = None
+    rules: Rules | None = None
+    """Those in force."""
 
     def follow(self, payload: Payload) -> None:
         """Take note of the next record of the log."""
         if isinstance(payload, Rules):
-            self._rules = payload if payload.takes_force_after(self._rules) else self._rules
+            self.rules = payload if payload.takes_force_after(self.rules) else self.rules
         elif isinstance(payload, Trim):
             self._add(payload)
 
@@ -186,7 +186,7 @@ class ForgottenOffsets:
         return self.before.get((topic_id, partition), SourceOffset(0))
 
     def _add(self, trim: Trim) -> None:
-        if self._rules is None or trim.basis.revision != self._rules.revision:
+        if self.rules is None or trim.basis.revision != self.rules.revision:
             return
         for source, before in trim.basis.forgotten_before.items():
             self.before[source] = max(before, self.below(*source))

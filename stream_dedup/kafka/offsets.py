@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from kafka import TopicPartition
@@ -84,7 +84,11 @@ def plan_offsets(
         UserError: there is no such partition, or the offset lies outside of it or below what is forgotten.
         UnavailableError: the broker did not answer.
     """
-    found = [row for row in read_offsets(config, progress) if _chosen(row, topic, partition)]
+    found = [
+        row
+        for row in read_offsets(config, progress)
+        if topic in (None, row.partition.topic) and partition in (None, row.partition.number)
+    ]
     if not found:
         wanted = "no partition" if partition is None else f"no partition {partition}"
         raise UserError(f"{wanted} of {topic or 'the input topics'}: check the names")
@@ -134,46 +138,32 @@ def _read(admin: KafkaAdminClient, config: Config, progress: ReportStage) -> lis
     edges = offset_bounds(admin, partitions)
     committed = committed_offsets(admin, config.kafka.group)
     has_log = config.log_topic in topic_ids(admin, [config.log_topic])
-    logged = _read_logged(config, progress) if has_log else _Logged()
+    spans, forgotten = _read_logged(config, progress) if has_log else ({}, ForgottenOffsets())
     rows = []
     for at in partitions:
         known = committed.get(at)
         offset, belongs_to = (None, None) if known is None else (known.offset, known.topic_id or ids[at.topic])
         source = (ids[at.topic], at.number)
-        spans, forgotten = logged.spans.get(source), logged.forgotten.below(*source)
         begin, end = map(SourceOffset, edges[at])
-        rows.append(PartitionOffsets(at, ids[at.topic], begin, end, offset, belongs_to, spans, forgotten))
+        logged, below = spans.get(source), forgotten.below(*source)
+        rows.append(PartitionOffsets(at, ids[at.topic], begin, end, offset, belongs_to, logged, below))
     return rows
 
 
-@dataclass(slots=True)
-class _Logged:
-    """What the log says of source partitions, by topic id and partition number."""
-
-    spans: dict[tuple[bytes, int], SourceRange] = field(default_factory=dict)
-    """First and last logged offset."""
-    forgotten: ForgottenOffsets = field(default_factory=ForgottenOffsets)
-
-    def add_batch(self, batch: Batch) -> None:
-        """Add the offsets of a batch."""
-        source, first, last = (batch.topic_id, batch.partition), batch.offset(0), batch.offset(-1)
-        low, high = self.spans.get(source, (first, last))
-        self.spans[source] = min(low, first), max(high, last)
-
-
-def _read_logged(config: Config, progress: ReportStage) -> _Logged:
-    """Read the log."""
-    found = _Logged()
+def _read_logged(
+    config: Config, progress: ReportStage
+) -> tuple[dict[tuple[bytes, int], SourceRange], ForgottenOffsets]:
+    """Return first and last logged offset by topic id and partition number, and what the log has forgotten."""
+    spans: dict[tuple[bytes, int], SourceRange] = {}
+    forgotten = ForgottenOffsets()
     with closing(connect_log(config)) as log:
         for payload in (record.payload for record in log.read_all(progress)):
-            found.forgotten.follow(payload)
+            forgotten.follow(payload)
             if isinstance(payload, Batch):
-                found.add_batch(payload)
-    return found
-
-
-def _chosen(row: PartitionOffsets, topic: str | None, partition: int | None) -> bool:
-    return topic in (None, row.partition.topic) and partition in (None, row.partition.number)
+                first, last = payload.offset(0), payload.offset(-1)
+                low, high = spans.get(payload.source, (first, last))
+                spans[payload.source] = min(low, first), max(high, last)
+    return spans, forgotten
 
 
 def _target(row: PartitionOffsets, to: Target) -> SourceOffset:

@@ -11,6 +11,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 from stream_dedup.kafka.admin import AdminConnection, offset_bounds, partitions_of
 from stream_dedup.kafka.connection import CLOSE_TIMEOUT_S, make_consumer
+from stream_dedup.kafka.consumer_workarounds import position_of
 from stream_dedup.kafka.errors import port_errors
 from stream_dedup.ports import Partition, PassingError, SourceRecord, TopicFollower, TopicReader
 
@@ -21,8 +22,6 @@ log = logging.getLogger(__name__)
 
 READ_POLL_S = 0.05
 """One wait for records of a range. After it the positions are checked: transaction markers arrive as no record."""
-POSITION_MS = 5_000
-"""One wait for a position, which the client knows without a request."""
 SHORT_RANGE = 64
 """Most offsets of a range that is read with small fetches."""
 SHORT_FETCH_BYTES = 64 << 10
@@ -66,9 +65,8 @@ class KafkaTopicFollower(TopicFollower):
 
     def positions(self) -> Mapping[Partition, int]:
         with port_errors():
-            return {
-                Partition(*at): int(self._connected().position(at, timeout_ms=POSITION_MS)) for at in self._followed
-            }
+            found = {Partition(*at): position_of(self._connected(), at) for at in self._followed}
+        return {at: int(position.offset) for at, position in found.items() if position is not None}
 
     def leave(self, partition: Partition) -> None:
         """Read nothing more of a partition, and go on with the others."""
@@ -95,7 +93,6 @@ class KafkaTopicReader(TopicReader):
     """
 
     def __init__(self, kafka: KafkaConfig) -> None:
-        """Connect at the first request."""
         self._limit_s = kafka.transaction_timeout_s + kafka.broker_wait_s
         self._admin = AdminConnection(kafka)
         self._long = KafkaTopicFollower(kafka)

@@ -16,22 +16,20 @@ has appended the entry or has not; the same call goes on.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from stream_dedup.config.effective import input_format_of, with_input_topics
-from stream_dedup.core.entry import Batch, LogRecord, Payload, make_batch
+from stream_dedup.core.entry import Batch, LogRecord, make_batch
 from stream_dedup.core.fingerprinter import rejected_columns
 from stream_dedup.core.model import Coordinates, LogOffset, SourceOffset, Status
 from stream_dedup.core.reasons import UNKNOWN_SCHEMA
-from stream_dedup.core.rules import Rules
 from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.kafka.admin import KafkaOffsets
 from stream_dedup.kafka.clients import connect_log
-from stream_dedup.kafka.connection import unavailable_on_kafka_error
 from stream_dedup.kafka.log import ForgottenOffsets
 from stream_dedup.kafka.readers import KafkaTopicReader
 from stream_dedup.ports import OffsetGoneError, Partition, PassingError, PortError, SourceRecord, raw_of
@@ -52,7 +50,6 @@ class RecordPlace(NamedTuple):
     offset: SourceOffset
 
     def __str__(self) -> str:
-        """Return topic, partition and offset, joined by dashes."""
         return f"{self.partition}-{self.offset}"
 
 
@@ -79,25 +76,19 @@ class Outcome(NamedTuple):
 class _LoggedRecords:
     """What the log has of some coordinates, as far as it was read; of several entries the first."""
 
-    wanted: Mapping[Coordinates, RecordPlace]
+    wanted: Collection[Coordinates]
     found: dict[Coordinates, str | None] = field(default_factory=dict)
     """The reason, None of an article."""
-    rules: Rules | None = None
-    _forgotten: ForgottenOffsets = field(default_factory=ForgottenOffsets)
+    forgotten: ForgottenOffsets = field(default_factory=ForgottenOffsets)
 
     def follow(self, records: Iterable[LogRecord]) -> None:
         """Take note of the next records of the log."""
-        for record in records:
-            self._add(record.payload)
-
-    def _add(self, payload: Payload) -> None:
-        self._forgotten.follow(payload)
-        if isinstance(payload, Rules) and payload.takes_force_after(self.rules):
-            self.rules = payload
-        elif isinstance(payload, Batch):
-            for at in self.wanted:
-                if (at.topic_id, at.partition) == payload.source:
-                    self._look_up(at, payload)
+        for payload in (record.payload for record in records):
+            self.forgotten.follow(payload)
+            if isinstance(payload, Batch):
+                for at in self.wanted:
+                    if (at.topic_id, at.partition) == payload.source:
+                        self._look_up(at, payload)
 
     def _look_up(self, at: Coordinates, batch: Batch) -> None:
         row = int(np.searchsorted(batch.offsets, at.offset))
@@ -107,7 +98,7 @@ class _LoggedRecords:
 
     def is_logged(self, at: Coordinates) -> bool:
         """Return whether the log has these coordinates, or had them before a trim."""
-        return at in self.found or at.offset < self._forgotten.below(at.topic_id, at.partition)
+        return at in self.found or at.offset < self.forgotten.below(at.topic_id, at.partition)
 
 
 def connected_reject(config: Config, places: Sequence[RecordPlace], progress: ReportStage) -> list[Outcome]:
@@ -122,11 +113,7 @@ def connected_reject(config: Config, places: Sequence[RecordPlace], progress: Re
             f"input.format is {config.input.format}: only a record with an unknown schema is rejected by a command"
         )
     schemas = Schemas(config)
-    with (
-        unavailable_on_kafka_error(config.kafka),
-        closing(KafkaOffsets(config.kafka)) as offsets,
-        closing(KafkaTopicReader(config.kafka)) as reader,
-    ):
+    with closing(KafkaOffsets(config.kafka)) as offsets, closing(KafkaTopicReader(config.kafka)) as reader:
         # 1
         found = found_records(config, places, offsets, reader)
         with closing(connect_log(config)) as log:
@@ -141,11 +128,12 @@ def reject(
     progress: ReportStage,
 ) -> list[Outcome]:
     """Do steps 2 to 5; raises as ``connected_reject``."""
-    logged = _LoggedRecords({at: one.place for at, one in found.items()})
+    logged = _LoggedRecords(found.keys())
     # 2
     start, end = log.bounds()
     logged.follow(log.follow(start, end, progress))
-    if logged.rules is None:
+    rules = logged.forgotten.rules
+    if rules is None:
         raise UserError("the log has no rules: start a worker first, with the group that is meant (--group)")
     before = {at for at in found if logged.is_logged(at)}
     # 3
@@ -153,7 +141,7 @@ def reject(
     # 4
     for at, reason in reasons.items():
         place, record, _ = found[at]
-        columns = rejected_columns(raw_of(record), fmt, reason, logged.rules.scheme.widths)
+        columns = rejected_columns(raw_of(record), fmt, reason, rules.scheme.widths)
         batch = make_batch(columns, at.topic_id, place.partition.topic, at.partition, [at.offset], read_to=end)
         # 5
         appended = log.append_now(batch)
@@ -195,19 +183,13 @@ def found_records(
 
 def _record_at(reader: TopicReader, place: RecordPlace) -> SourceRecord:
     at, offset = place
-    records: list[SourceRecord] = []
     if at in reader.partitions([at.topic]):
         first, end = reader.bounds([at])[at]
         if first <= offset < end:
-            try:
-                records = list(reader.read({at: (offset, SourceOffset(offset + 1))}))
-            except OffsetGoneError:
-                records = []
-    if not records:
-        raise UserError(
-            f"{place}: the topic has no such record; the worker's log names the one that holds its partition"
-        )
-    return records[0]
+            with suppress(OffsetGoneError):
+                if (record := next(reader.read({at: (offset, SourceOffset(offset + 1))}), None)) is not None:
+                    return record
+    raise UserError(f"{place}: the topic has no such record; the worker's log names the one that holds its partition")
 
 
 def _too_early(

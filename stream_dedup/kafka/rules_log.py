@@ -43,6 +43,10 @@ if TYPE_CHECKING:
     from stream_dedup.ports import FingerprintLog
 
 
+def _untold(_done: int, _all: int) -> None:
+    """Report no progress."""
+
+
 class Effect(StrEnum):
     """What a rules record did at its log position."""
 
@@ -75,7 +79,7 @@ class RulesHistory:
         """The record by which the rules in force took force."""
         return next((record for record in reversed(self.records) if record.effect is Effect.TOOK_FORCE), None)
 
-    def append(self, offset: LogOffset, time: int, rules: Rules) -> RulesRecord:
+    def append(self, offset: LogOffset, time: int, rules: Rules) -> None:
         """Append the next rules record of the log."""
         if rules.takes_force_after(self.in_force):
             effect, self.in_force = Effect.TOOK_FORCE, rules
@@ -84,7 +88,6 @@ class RulesHistory:
         else:
             effect = Effect.VOID
         self.records.append(RulesRecord(offset, time, rules, effect))
-        return self.records[-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,7 @@ class Change:
         return self.before == self.now
 
 
-def read_rules(config: Config, progress: ReportProgress = lambda _done, _all: None) -> RulesHistory:
+def read_rules(config: Config, progress: ReportProgress = _untold) -> RulesHistory:
     """Read the whole log for its rules.
 
     Raises:
@@ -110,12 +113,12 @@ def read_rules(config: Config, progress: ReportProgress = lambda _done, _all: No
     """
     with closing(connect_log(config, "name its --group, or begin one: stream-dedup rules apply")) as log:
         first, end = log.bounds()
-        history = RulesHistory(first, end)
-        read_rules_on(log, history, first, progress)
+        history = RulesHistory(first, first)
+        read_rules_on(log, history, end, progress)
     return history
 
 
-def apply_rules(config: Config, progress: ReportProgress = lambda _done, _all: None) -> Change:
+def apply_rules(config: Config, progress: ReportProgress = _untold) -> Change:
     """Put the configuration's rules in force in the log; does nothing if they already are.
 
     Missing topics are made, so that a new log can begin with its rules.
@@ -132,8 +135,7 @@ def apply_rules(config: Config, progress: ReportProgress = lambda _done, _all: N
         ensure_topics(admin, config)
     with closing(connect_log(config)) as log:
         # 3  read on: another program may have begun the log
-        start, history.end = history.end, log.bounds()[1]
-        read_rules_on(log, history, start, lambda _done, _all: None)
+        read_rules_on(log, history, log.bounds()[1])
         before = history.in_force
         change = _next(config, before)
         if change == before:
@@ -141,8 +143,7 @@ def apply_rules(config: Config, progress: ReportProgress = lambda _done, _all: N
         # 4  append the change
         offset = log.append_now(change)
         # 5  read it back, with everything that was appended in between
-        start, history.end = history.end, LogOffset(offset + 1)
-        read_rules_on(log, history, start, lambda _done, _all: None)
+        read_rules_on(log, history, LogOffset(offset + 1))
     record = history.records[-1]
     if record.effect is Effect.VOID or history.in_force != change:
         raise RefusedError(
@@ -156,8 +157,7 @@ def begin_with_rules(config: Config, log: WaitingLog, history: RulesHistory) -> 
     """Begin a log without rules with those of the configuration; of two such records the first one counts."""
     if history.in_force is None:
         offset = log.append_now(replace(rules_of(config), revision=1))
-        start, history.end = history.end, LogOffset(offset + 1)
-        read_rules_on(log, history, start, lambda _done, _all: None)
+        read_rules_on(log, history, LogOffset(offset + 1))
 
 
 def refuse_other_rules(config: Config, in_force: Rules | None) -> None:
@@ -178,7 +178,7 @@ def refuse_other_rules(config: Config, in_force: Rules | None) -> None:
         )
 
 
-def plan_rules(config: Config, progress: ReportProgress = lambda _done, _all: None) -> Change:
+def plan_rules(config: Config, progress: ReportProgress = _untold) -> Change:
     """Return what ``apply_rules`` would do. No topic is made and nothing is appended; raises as ``apply_rules``."""
     before = _checked_rules(config, progress).in_force
     return Change(before, _next(config, before), None)
@@ -215,11 +215,12 @@ def refuse_other_scheme(config: Config, current: Rules) -> None:
         raise RefusedError(scheme_mismatch(current.scheme, wanted.scheme, f"log {config.log_topic}", remedy))
 
 
-def read_rules_on(log: WaitingLog, history: RulesHistory, start: LogOffset, progress: ReportProgress) -> None:
-    """Append the rules records of the log from ``start`` to the end of the history."""
-    for record in log.follow(start, history.end, lambda _stage, done, of: progress(done, of)):
+def read_rules_on(log: WaitingLog, history: RulesHistory, end: LogOffset, progress: ReportProgress = _untold) -> None:
+    """Append the rules records of the log from the end of the history to ``end``, which is its end then."""
+    for record in log.follow(history.end, end, lambda _stage, done, of: progress(done, of)):
         if isinstance(record.payload, Rules):
             history.append(record.offset, int(record.time), record.payload)
+    history.end = end
 
 
 SHOWN_OFFSETS = 3
@@ -244,7 +245,6 @@ class LostLog:
     """Whether the log's topic exists; then it has no records."""
 
     def __str__(self) -> str:
-        """Return it in English."""
         sentence = HAS_OFFSETS + (EMPTY_LOG if self.exists else ABSENT_LOG)
         return sentence.format(group=self.group, offsets=self.offsets, topic=self.topic)
 
@@ -330,7 +330,6 @@ class KafkaLogTopic:
     """Implements ``worker.opening.LogTopic``; each call connects and closes its connection."""
 
     def __init__(self, config: Config) -> None:
-        """Connect later."""
         self._config = config
 
     def find(self) -> FoundLog:

@@ -128,7 +128,6 @@ class AskedEnds:
     """
 
     def __init__(self, admin: AdminConnection) -> None:
-        """Ask nothing yet."""
         self._admin = admin
         self._ends: Mapping[Partition, int] = {}
         self._asking: Thread | None = None

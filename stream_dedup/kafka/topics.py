@@ -148,7 +148,6 @@ class TopicProblem:
         return FAULT_SENTENCES[self.fault].remedy.format(**self.values)
 
     def __str__(self) -> str:
-        """One line to be read by a person."""
         return f"topic {self.topic}: {self.reason}; {self.remedy}"
 
 
@@ -370,9 +369,10 @@ def _wanted(config: Config, states: Mapping[str, _State]) -> list[_Wanted]:
         _Setting(MESSAGE_BYTES, str(_output_bytes(largest)), lambda _found: True, ""),
     )
     outputs = dict.fromkeys((topics.unique, topics.duplicate, topics.rejected))
-    clusters = (
-        [] if topics.clusters is None else [_Wanted(topics.clusters, partitions, "clusters", _clusters_settings())]
+    compacted = _exactly(
+        "cleanup.policy", "compact", "the last record of each cluster must be kept, and no more than that"
     )
+    clusters = [] if topics.clusters is None else [_Wanted(topics.clusters, partitions, "clusters", (compacted,))]
     return [
         _Wanted(config.log_topic, 1, "log", _log_settings()),
         *(_Wanted(name, partitions, "input", ()) for name in dict.fromkeys(topics.input)),
@@ -403,13 +403,12 @@ def _log_settings() -> tuple[_Setting, ...]:
         _not_compacted("a compacted log loses records, and with them verdicts"),
         _exactly("retention.ms", "-1", "nothing in the log may be deleted by age"),
         _exactly("retention.bytes", "-1", "nothing in the log may be deleted by size"),
-        _at_least(LOG_MESSAGE_BYTES),
-    )
-
-
-def _clusters_settings() -> tuple[_Setting, ...]:
-    return (
-        _exactly("cleanup.policy", "compact", "the last record of each cluster must be kept, and no more than that"),
+        _Setting(
+            MESSAGE_BYTES,
+            str(LOG_MESSAGE_BYTES),
+            lambda found: int(found) >= LOG_MESSAGE_BYTES,
+            f"it must hold {LOG_MESSAGE_BYTES} bytes, the largest record of the log",
+        ),
     )
 
 
@@ -419,11 +418,6 @@ def _exactly(name: str, value: str, reason: str) -> _Setting:
 
 def _not_compacted(reason: str) -> _Setting:
     return _Setting("cleanup.policy", "delete", lambda found: "compact" not in found, reason)
-
-
-def _at_least(size: int) -> _Setting:
-    reason = f"it must hold {size} bytes, the largest record of the log"
-    return _Setting(MESSAGE_BYTES, str(size), lambda found: int(found) >= size, reason)
 
 
 def _missing(config: Config, topic: _Wanted) -> TopicProblem:

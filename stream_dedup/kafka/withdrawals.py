@@ -23,7 +23,6 @@ from stream_dedup.core.entry import MAX_WITHDRAWN, Batch, LogRecord, Withdrawal
 from stream_dedup.core.model import Coordinates, LogOffset, LogPosition, Status, log_offset_of, log_position, row_of
 from stream_dedup.core.reasons import UNKNOWN_SCHEMA, code_of
 from stream_dedup.kafka.clients import connect_log
-from stream_dedup.kafka.connection import unavailable_on_kafka_error
 from stream_dedup.kafka.log import ForgottenOffsets
 
 if TYPE_CHECKING:
@@ -193,13 +192,13 @@ def connected_withdraw(
     config: Config, wanted: Wanted, progress: ReportStage, *, dry_run: bool = False
 ) -> list[WithdrawnId]:
     """Withdraw from the log of the configuration's group; raises as ``withdraw``."""
-    with unavailable_on_kafka_error(config.kafka), closing(connect_log(config, _ABSENT)) as log:
+    with closing(connect_log(config, _ABSENT)) as log:
         return withdraw(log, wanted, progress, dry_run=dry_run)
 
 
 def connected_list(config: Config, progress: ReportStage) -> list[WithdrawnEntry]:
     """List from the log of the configuration's group; raises as ``withdraw``."""
-    with unavailable_on_kafka_error(config.kafka), closing(connect_log(config, _ABSENT)) as log:
+    with closing(connect_log(config, _ABSENT)) as log:
         return withdrawn_entries(log, progress)
 
 

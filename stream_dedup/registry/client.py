@@ -13,12 +13,13 @@ import base64
 import json
 import ssl
 from collections.abc import Iterator
+from functools import partial
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any, NamedTuple, NoReturn
 from urllib.parse import quote, urlsplit
 
-from stream_dedup.config.model import RegistryConfig
+from stream_dedup.config.model import RegistryConfig, read_secret
 from stream_dedup.errors import UserError
 
 REGISTRY_ANSWER_S = 5.0
@@ -68,15 +69,16 @@ class RegistryClient:
         self.url = config.url or ""
         self._config = config
         parts = urlsplit(self.url)
-        self._host, self._port, self._path = parts.hostname or "", parts.port, parts.path.rstrip("/")
-        self._context: ssl.SSLContext | None = None
+        host, port, self._path = parts.hostname or "", parts.port, parts.path.rstrip("/")
+        self._connect = partial(HTTPConnection, host, port, timeout=REGISTRY_ANSWER_S)
         if parts.scheme == "https":
             try:
-                self._context = ssl.create_default_context(cafile=config.ssl_cafile)
+                context = ssl.create_default_context(cafile=config.ssl_cafile)
             except (OSError, ssl.SSLError) as error:
                 raise UserError(
                     f"registry.ssl_cafile {config.ssl_cafile}: no certificates in PEM ({error}); name such a file"
                 ) from error
+            self._connect = partial(HTTPSConnection, host, port, timeout=REGISTRY_ANSWER_S, context=context)
 
     def schema(self, schema_id: int) -> RegisteredSchema:
         """Return the schema with an id. May block for some seconds.
@@ -131,11 +133,7 @@ class RegistryClient:
 
     def _ask(self, path: str) -> tuple[int, bytes]:
         """Return status and body of an answer."""
-        connection: HTTPConnection
-        if self._context is None:
-            connection = HTTPConnection(self._host, self._port, timeout=REGISTRY_ANSWER_S)
-        else:
-            connection = HTTPSConnection(self._host, self._port, timeout=REGISTRY_ANSWER_S, context=self._context)
+        connection = self._connect()
         try:
             connection.request("GET", self._path + path, headers={"Accept": _ACCEPT, **self._authorization()})
             answer = connection.getresponse()
@@ -156,14 +154,14 @@ class RegistryClient:
         """Return the header with the credentials; a token is read each time, because something else renews it."""
         config = self._config
         if config.token_file is not None:
-            token = config.token() or ""
+            token = read_secret(config.token_file) or ""
             if not (token.isascii() and token.isprintable() and token):
                 raise UserError(
                     f"registry.token_file {config.token_file}: no token, which is one line of ASCII characters"
                 )
             return {"Authorization": f"Bearer {token}"}
         if config.username is not None:
-            pair = f"{config.username}:{config.secret() or ''}".encode()
+            pair = f"{config.username}:{read_secret(config.password_file) or ''}".encode()
             return {"Authorization": f"Basic {base64.b64encode(pair).decode()}"}
         return {}
 

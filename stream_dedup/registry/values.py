@@ -16,12 +16,11 @@ of another type, and where the data do not fit it. ``MemoryError`` is no reason.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import orjson
@@ -51,12 +50,6 @@ _KINDS = {"avro": "AVRO", "protobuf": "PROTOBUF"}
 _PACKAGES = {"avro": ("fastavro",), "protobuf": ("grpc_tools",)}
 _NO_LIMIT = 1 << 40
 """Bytes of decoded values: the value itself is within ``input.max_bytes``."""
-
-
-class Reason(NamedTuple):
-    """Why a value cannot be read."""
-
-    text: str
 
 
 def schema_id_of(value: bytes | None) -> int | None:
@@ -95,7 +88,7 @@ def asks_registry(config: Config) -> bool:
 
 
 class Schemas:
-    """Decoders by the ids of their schemas; each schema is asked for once. Any thread.
+    """Decoders by the ids of their schemas; a schema that is there is not asked for again. Any thread.
 
     All that were asked for are kept: as many as records name, and a registry has some thousands at most.
     """
@@ -112,23 +105,19 @@ class Schemas:
         self._make = avro_decoder if fmt == "avro" else protobuf_decoder
         self._client = RegistryClient(config.registry)
         self._wait_s = config.kafka.broker_wait_s if wait_s is None else wait_s
-        self._lock = threading.Lock()
-        self._decoders: dict[int, Decode | Reason] = {}
+        self._decoders: dict[int, Decode | str] = {}
 
     def __contains__(self, schema_id: int) -> bool:
-        """Whether a schema is there."""
         return schema_id in self._decoders
 
-    def load(self, schema_id: int) -> Decode | Reason:
-        """Return the decoder of a schema, or why it cannot be used; raises as ``RegistryClient.schema``."""
+    def load(self, schema_id: int) -> Decode | str:
+        """Return the decoder of a schema, or the reason why it cannot be used; raises as ``RegistryClient.schema``."""
         found = self._decoders.get(schema_id)
         if found is not None:
             return found
-        schema = self._client.schema(schema_id)
-        with self._lock:
-            return self._decoders.setdefault(schema_id, self._decoder(schema_id, schema))
+        return self._decoders.setdefault(schema_id, self._decoder(schema_id, self._client.schema(schema_id)))
 
-    def wait_for(self, schema_id: int) -> Decode | Reason | None:
+    def wait_for(self, schema_id: int) -> Decode | str | None:
         """Do as ``load``, again while the registry does not answer; return None where it does not know the id.
 
         Raises:
@@ -146,13 +135,13 @@ class Schemas:
                     raise UnavailableError(f"{error}; is it up?") from error
             time.sleep(LOAD_RETRY_S)
 
-    def _decoder(self, schema_id: int, schema: RegisteredSchema) -> Decode | Reason:
+    def _decoder(self, schema_id: int, schema: RegisteredSchema) -> Decode | str:
         if schema.kind != _KINDS[self._fmt]:
-            return Reason(reasons.OTHER_SCHEMA.format(id=schema_id, kind=_word(schema.kind), format=self._fmt))
+            return reasons.OTHER_SCHEMA.format(id=schema_id, kind=_word(schema.kind), format=self._fmt)
         try:
             return self._make(schema.text, schema.references)
         except SchemaProblemError as error:
-            return Reason(reasons.UNUSABLE_SCHEMA.format(id=schema_id, problem=error))
+            return reasons.UNUSABLE_SCHEMA.format(id=schema_id, problem=error)
 
 
 class RecordReader:
@@ -176,8 +165,8 @@ class RecordReader:
             return decode(record, self.format)
         record = self._with_key(record)
         value = self.value(record.value)
-        if isinstance(value, Reason):
-            return Rejection(key_id(record, self.format), value.text)
+        if isinstance(value, str):
+            return Rejection(key_id(record, self.format), value)
         made = decode(record._replace(value=value), self.format)
         if isinstance(made, Rejection) and made.reason == reasons.DELETE and self._deletes_none(record, made.id):
             return Rejection(made.id, reasons.DELETE_WITHOUT_KEY_FIELD)
@@ -187,8 +176,8 @@ class RecordReader:
         """Return what makes log entries of records; raises as ``value``. ``maker`` has ``format``."""
         return partial(self._made, maker) if self._is_framed else maker
 
-    def value(self, value: bytes | None) -> bytes | Reason | None:
-        """Return a value in the wire format as JSON, or why it cannot be read; None of a tombstone.
+    def value(self, value: bytes | None) -> bytes | str | None:
+        """Return a value in the wire format as JSON, or the reason why it cannot be read; None of a tombstone.
 
         Raises:
             UserError: it refuses unknown schemas, and the registry does not know this one. And as ``Schemas.wait_for``.
@@ -196,39 +185,39 @@ class RecordReader:
         if value is None:
             return None
         if len(value) > self._max_bytes:
-            return Reason(reasons.TOO_LONG.format(size=len(value), limit=self._max_bytes))
+            return reasons.TOO_LONG.format(size=len(value), limit=self._max_bytes)
         schema_id = schema_id_of(value)
         if schema_id is None:
-            return Reason(reasons.NO_SCHEMA_ID)
+            return reasons.NO_SCHEMA_ID
         data = value[FRAME_BYTES:]
         return data if self._schemas is None else self._decoded(self._schemas, schema_id, data)
 
-    def _decoded(self, schemas: Schemas, schema_id: int, data: bytes) -> bytes | Reason:
+    def _decoded(self, schemas: Schemas, schema_id: int, data: bytes) -> bytes | str:
         decoder = schemas.wait_for(schema_id)
         if decoder is None and self._refuses_unknown:
             raise UserError(
                 f"the schema registry does not know schema {schema_id}: register it, then start the command again"
             )
         if decoder is None:
-            return Reason(reasons.UNKNOWN_SCHEMA.format(id=schema_id))
-        if isinstance(decoder, Reason):
+            return reasons.UNKNOWN_SCHEMA.format(id=schema_id)
+        if isinstance(decoder, str):
             return decoder
         try:
             return json_of(decoder(data))
         except MemoryError:
             raise
         except Exception:  # noqa: BLE001 - the libraries raise whatever the data lead them to
-            return Reason(reasons.NOT_OF_SCHEMA.format(id=schema_id))
+            return reasons.NOT_OF_SCHEMA.format(id=schema_id)
 
     def _made(self, maker: EntryMaker, records: Sequence[RawRecord]) -> Columns:
         """Return the log entries of framed records."""
         records = [self._with_key(record) for record in records]
         read = [self.value(record.value) for record in records]
-        unread = {row: value.text for row, value in enumerate(read) if isinstance(value, Reason)}
+        unread = {row: value for row, value in enumerate(read) if isinstance(value, str)}
         columns = maker(
             [
                 # Rejected as no JSON, then for its own reason; a record without a value may be a delete.
-                record._replace(value=b"" if isinstance(value, Reason) else value)
+                record._replace(value=b"" if isinstance(value, str) else value)
                 for record, value in zip(records, read, strict=True)
             ]
         )

@@ -26,7 +26,7 @@ from stream_dedup.threads import FingerprintThreads, short_pauses, thread_count
 from stream_dedup.worker import Step
 from stream_dedup.worker.committer import worker_id
 from stream_dedup.worker.decoding import SourceEntryMaker
-from stream_dedup.worker.opening import OpenedLog, RebuildPlan, open_log, plan_rebuild
+from stream_dedup.worker.opening import RebuildPlan, open_log, plan_rebuild
 from stream_dedup.worker.worker import Worker
 
 if TYPE_CHECKING:
@@ -113,7 +113,9 @@ def _start(
     maker = EntryMaker(fingerprint_settings_of(config), reader.format)
     maker.fingerprinter.warm()
     # 4: log and index
-    opened = _open(config, stack, new_log=new_log)
+    opened = open_log(config, KafkaLogTopic(config), _ReadingProgress(), new_log=new_log)
+    stack.callback(opened.log.close)
+    stack.callback(opened.index.close)
     metrics.watch_disk(config.index.path)
     metrics.identify(__version__, opened.scheme_id)
     # 5: the worker
@@ -133,13 +135,6 @@ def _start(
     )
     workers.append(worker)
     return worker
-
-
-def _open(config: Config, stack: ExitStack, *, new_log: bool) -> OpenedLog:
-    opened = open_log(config, KafkaLogTopic(config), _ReadingProgress(), new_log=new_log)
-    stack.callback(opened.log.close)
-    stack.callback(opened.index.close)
-    return opened
 
 
 def _serve_metrics(address: str, metrics: Metrics, workers: list[Worker], stack: ExitStack) -> None:

@@ -1,9 +1,9 @@
 """Assignments, from begin to end: the partitions that a membership gave this worker, and their batches in flight.
 
     state     meaning                                                          entered by
-    IDLE      no batch is in flight, nothing is polled                         the start; the last release
+    IDLE      no assignment is current: nothing is in flight or polled         the start; the last release
     WORKING   batches are polled, logged, judged and committed                 begin
-    ENDING    nothing is polled or committed any more; batches are dropped     end
+    ENDING    it has ended: nothing is committed any more, batches are dropped end
 
     IDLE     -- begin(membership) -->                 WORKING     the source's thread
     WORKING  -- end(assignment, reason) -->           ENDING      any thread; IDLE at once if no batch is in flight
@@ -39,7 +39,6 @@ import logging
 import threading
 from collections import Counter
 from dataclasses import dataclass, field
-from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -55,20 +54,13 @@ LIMITED_PARTITIONS = 8
 """Partitions that share the configured number of batches in flight; twice as many share twice the number."""
 
 
-class AssignmentState(Enum):
-    """The states of the table above."""
-
-    IDLE = auto()
-    WORKING = auto()
-    ENDING = auto()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Assignment:
     """A membership that this worker works under, and the topic id under which each topic's partitions began."""
 
     membership: Membership
     topic_ids: dict[str, bytes] = field(default_factory=dict)
+    ended: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,23 +95,22 @@ class JudgedBatch:
     """Whether the rules at the record's log position only observe."""
 
 
+@dataclass(eq=False)
 class AssignmentOwner:
     """The only place that begins and ends assignments. Every method may be called from any thread; none blocks."""
 
-    def __init__(
-        self,
-        membership: Callable[[], Membership | None],
-        max_batches: int,
-        max_bytes: int,
-        held: Callable[[], int] = lambda: 0,
-    ) -> None:
-        """``membership`` returns the present membership, ``held`` how many batches in flight wait for a schema."""
-        self._membership = membership
-        self._held = held
-        self._max_batches, self._max_bytes = max_batches, max_bytes
+    membership: Callable[[], Membership | None]
+    """Returns the present membership."""
+    max_batches: int
+    max_bytes: int
+    held: Callable[[], int] = lambda: 0
+    """Returns how many batches in flight wait for a schema."""
+
+    def __post_init__(self) -> None:
+        """Begin in IDLE."""
         self._lock = threading.Lock()
-        self._state = AssignmentState.IDLE
-        self._current: Assignment | None = None
+        self.current: Assignment | None = None
+        """The assignment that is working or ending; None in IDLE."""
         self.batches = 0
         """Number of batches in flight."""
         self._batches: Counter[Partition] = Counter()
@@ -128,19 +119,9 @@ class AssignmentOwner:
         """Batches released so far: it rises while there is progress."""
 
     @property
-    def state(self) -> AssignmentState:
-        """The present state."""
-        return self._state
-
-    @property
-    def current(self) -> Assignment | None:
-        """The assignment that is working or ending; None in IDLE."""
-        return self._current
-
-    @property
     def moving(self) -> int:
         """Number of batches in flight that do not wait for a schema."""
-        return self.batches - self._held()
+        return self.batches - self.held()
 
     def has_in_flight(self, partition: Partition) -> bool:
         """Return whether a batch of the partition is in flight."""
@@ -155,18 +136,14 @@ class AssignmentOwner:
         if not self.batches:
             return frozenset()
         with self._lock:
-            left = self._max_batches * max(1, -(-len(partitions) // LIMITED_PARTITIONS)) - self.batches
-            left_bytes = self._max_bytes - self._bytes.total()
+            left = self.max_batches * max(1, -(-len(partitions) // LIMITED_PARTITIONS)) - self.batches
+            left_bytes = self.max_bytes - self._bytes.total()
             full = frozenset(at for at in partitions if self._batches[at] >= left or self._bytes[at] >= left_bytes)
-            return full & self._batches.keys() if self._held() else full
+            return full & self._batches.keys() if self.held() else full
 
     def is_working(self, assignment: Assignment) -> bool:
         """Return whether batches of this assignment may go on; once False, it stays False."""
-        return (
-            self._current is assignment
-            and self._state is AssignmentState.WORKING
-            and self._membership() is assignment.membership
-        )
+        return not assignment.ended and self.membership() is assignment.membership
 
     def begin(self, membership: Membership) -> Assignment:
         """Begin to work under a membership.
@@ -175,25 +152,24 @@ class AssignmentOwner:
             RuntimeError: the assignment before has not ended. That is a bug.
         """
         with self._lock:
-            if self._state is not AssignmentState.IDLE:
-                raise RuntimeError(f"an assignment begins while another is {self._state.name}")
-            self._current = Assignment(membership)
-            self._state = AssignmentState.WORKING
-            return self._current
+            if self.current is not None:
+                raise RuntimeError("an assignment begins while batches of another may be in flight")
+            self.current = Assignment(membership)
+            return self.current
 
     def end(self, assignment: Assignment, reason: str) -> None:
         """End an assignment; its batches are dropped, and its articles are polled again. Repeating it does nothing."""
         with self._lock:
-            if self._current is not assignment or self._state is not AssignmentState.WORKING:
+            if assignment.ended:
                 return
-            self._state = AssignmentState.ENDING
+            assignment.ended = True
             self._settle()
         log.info("assignment ends (generation %d): %s", assignment.membership.generation, reason)
 
     def reserve(self, batch: PolledBatch) -> bool:
         """Count a polled batch as in flight; return False, and count nothing, if its assignment has ended."""
         with self._lock:
-            if self._current is not batch.assignment or self._state is not AssignmentState.WORKING:
+            if batch.assignment.ended:
                 return False
             self._count(batch, 1)
             return True
@@ -208,7 +184,7 @@ class AssignmentOwner:
     def divide(self, batch: PolledBatch, parts: Sequence[PolledBatch]) -> bool:
         """Count the parts of a batch in its place; return False, and change nothing, if its assignment has ended."""
         with self._lock:
-            if self._current is not batch.assignment or self._state is not AssignmentState.WORKING:
+            if batch.assignment.ended:
                 return False
             for part in parts:
                 self._count(part, 1)
@@ -223,6 +199,5 @@ class AssignmentOwner:
             del self._batches[batch.partition], self._bytes[batch.partition]
 
     def _settle(self) -> None:
-        if self._state is AssignmentState.ENDING and not self.batches:
-            self._state = AssignmentState.IDLE
-            self._current = None
+        if self.current is not None and self.current.ended and not self.batches:
+            self.current = None

@@ -57,7 +57,6 @@ from stream_dedup.kafka.clients import call_limit_s
 from stream_dedup.kafka.record import HEADER_ALLOWANCE_BYTES, MESSAGE_FRAME_BYTES, record_bytes
 from stream_dedup.kafka.topics import MESSAGE_BYTES
 from stream_dedup.ports import (
-    CommittedOffset,
     FencedError,
     NotAMemberError,
     Output,
@@ -74,7 +73,7 @@ if TYPE_CHECKING:
 
     from stream_dedup.config.model import Config
     from stream_dedup.metrics.metrics import Metrics
-    from stream_dedup.ports import Clock, Partition, SourceRecord, VerdictSink
+    from stream_dedup.ports import Clock, SourceRecord, VerdictSink
     from stream_dedup.worker.assignments import Assignment, AssignmentOwner, JudgedBatch, PolledBatch
     from stream_dedup.worker.health import Watchdog
 
@@ -160,10 +159,6 @@ class Committer:
             self._fencings = self._failures = 0
             self._done(batches)
 
-    def close(self) -> None:
-        """Close the connection to the broker."""
-        self.sink.close()
-
     # batches
 
     def _next_batches(self) -> list[JudgedBatch]:
@@ -199,11 +194,12 @@ class Committer:
             # 7a
             sink.begin()
             for batch in batches:
-                self._send(batch)
+                sink.send(self._outputs(batch))
             self.on_step(Step.SENT)
             # 7b
             self._stop_if_ended(assignment)
-            sink.send_offsets(_offsets(batches), assignment.membership)
+            offsets = {batch.polled.partition: batch.polled.next for batch in batches}  # of each, behind the last batch
+            sink.send_offsets(offsets, assignment.membership)
             sink.flush()
             self.on_step(Step.OFFSETS_SENT)
         with self._guard("a commit"):
@@ -215,9 +211,6 @@ class Committer:
     def _stop_if_ended(self, assignment: Assignment) -> None:
         if not self.assignments.is_working(assignment):
             raise _EndedError
-
-    def _send(self, batch: JudgedBatch) -> None:
-        self.sink.send(self._outputs(batch))
 
     def _outputs(self, batch: JudgedBatch) -> Iterator[Output]:
         """Yield the outputs of a batch: a delete has none."""
@@ -357,11 +350,6 @@ def _too_large(polled: PolledBatch, record: SourceRecord, verdict: Verdict) -> R
         f"{verdict}, but the output topics took less when this worker started; see that each has "
         f"{MESSAGE_BYTES} of {needed} or more, then start the worker again"
     )
-
-
-def _offsets(batches: list[JudgedBatch]) -> dict[Partition, CommittedOffset]:
-    """Return for each partition the offset behind the last of its batches."""
-    return {batch.polled.partition: batch.polled.next for batch in batches}
 
 
 def worker_id(folder: Path, group: str) -> str:

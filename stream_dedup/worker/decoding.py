@@ -74,58 +74,40 @@ class SourceEntryMaker:
 
 
 @dataclass(slots=True, eq=False)
-class UnloggedSpan:
-    """Consecutive rows of a batch that were not in the log when the engine received the batch."""
-
-    rows: slice
-    columns: Future[Columns]
-    """Of the rows in order."""
-    began: float
-    """Monotonic seconds at which the present step of the span began."""
-    appends: list[Append] | None = None
-    """Outcomes of the appends, once appended; empty if other workers had logged every row meanwhile."""
-    is_counted: bool = False
-    """Whether the metrics count its texts: they count once, however often the append is retried."""
-
-
-def spans_of(wanted: NDArray[np.bool_]) -> list[slice]:
-    """Return the spans of consecutive wanted rows, each as long as possible."""
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], wanted, [False]))))
-    return [slice(int(start), int(stop)) for start, stop in edges.reshape(-1, 2)]
-
-
-@dataclass(slots=True, eq=False)
 class PendingBatch:
     """A polled batch between steps 2 and 6. Only the engine's thread reads and changes it."""
 
     polled: PolledBatch
-    spans: list[UnloggedSpan]
+    rows: I64
+    """Those that were not in the log when the engine received the batch."""
+    began: float
+    """Monotonic seconds at which the present step began."""
+    columns: Future[Columns] | None = None
+    """Of these rows, in order; None if there are none."""
+    appends: list[Append] | None = None
+    """Outcomes of the appends, once appended; empty if other workers had logged every row meanwhile."""
+    is_counted: bool = False
+    """Whether the metrics count its texts: they count once, however often the append is retried."""
     seen_to: LogOffset | None = None
     """The log offset that the index was applied to when the batch was looked for in it."""
     positions: I64 | None = None
     """Log position of each record as of then, None where a record of it was not in the log."""
 
 
+@dataclass(eq=False)
 class HeldBatches:
     """The held batches of each partition. Only the engine's thread calls its methods."""
 
-    def __init__(
-        self,
-        schemas: SchemaWatch | None,
-        assignments: AssignmentOwner,
-        unlogged: Callable[[PolledBatch], NDArray[np.bool_]],
-        *,
-        reads_keys: bool,
-    ) -> None:
-        """Without ``schemas`` nothing is held.
+    schemas: SchemaWatch | None
+    """None: nothing is held."""
+    assignments: AssignmentOwner
+    unlogged: Callable[[PolledBatch], NDArray[np.bool_]]
+    """Returns which records of a batch have to be decoded."""
+    reads_keys: bool
+    """Whether their keys have to be, too."""
 
-        ``unlogged`` returns which records of a batch have to be decoded; ``reads_keys`` is whether their keys have to
-        be, too.
-        """
-        self._schemas = schemas
-        self._assignments = assignments
-        self._unlogged = unlogged
-        self._reads_keys = reads_keys
+    def __post_init__(self) -> None:
+        """Hold nothing yet."""
         self._held: dict[Partition, deque[PolledBatch]] = {}
         self._lacking: dict[Partition, int] = {}
         """The schema that the first record of the first batch waits for."""
@@ -137,9 +119,9 @@ class HeldBatches:
 
     def receive(self, polled: Iterable[PolledBatch], now: float) -> list[PolledBatch]:
         """Return the batches that can be decoded, of these and of the held ones; ``now`` in monotonic seconds."""
-        if self._schemas is None:
+        if self.schemas is None:
             return list(polled)
-        state = (self._schemas.changes, now // HELD_LOOK_S)
+        state = (self.schemas.changes, now // HELD_LOOK_S)
         if state != self._tried:
             self._lacking.clear()  # every partition is looked at again
         self._tried = state
@@ -148,23 +130,23 @@ class HeldBatches:
         ready: list[PolledBatch] = []
         for partition in [partition for partition in self._held if partition not in self._lacking]:
             ready += self._passing(partition)
-        self._schemas.want(frozenset(self._lacking.values()))
+        self.schemas.want(frozenset(self._lacking.values()))
         self._count()
         return ready
 
     def drop_ended(self) -> Iterator[PolledBatch]:
         """Drop and yield the batches whose assignment has ended."""
         for partition, batches in list(self._held.items()):
-            if not self._assignments.is_working(batches[0].assignment):  # all of them are of one
+            if not self.assignments.is_working(batches[0].assignment):  # all of them are of one
                 yield from self._held.pop(partition)
                 self._lacking.pop(partition, None)
         self._count()
 
     def waiting(self) -> tuple[int, int]:
         """Return the number of partitions held for an unknown schema, and for one that the registry did not answer."""
-        if self._schemas is None:
+        if self.schemas is None:
             return 0, 0
-        unknown = sum(map(self._schemas.is_unknown, self._lacking.values()))
+        unknown = sum(map(self.schemas.is_unknown, self._lacking.values()))
         return unknown, len(self._lacking) - unknown
 
     def _passing(self, partition: Partition) -> Iterator[PolledBatch]:
@@ -181,7 +163,7 @@ class HeldBatches:
             self._report(batch, row, schema_id)
             if row:
                 head, rest = divided(batch, row)
-                if self._assignments.divide(batch, (head, rest)):  # else its assignment has ended: it will be dropped
+                if self.assignments.divide(batch, (head, rest)):  # else its assignment has ended: it will be dropped
                     held[0] = rest
                     yield head
             return
@@ -189,19 +171,19 @@ class HeldBatches:
 
     def _first_lacking(self, batch: PolledBatch) -> tuple[int, int] | None:
         """Return the first row that has to be decoded and lacks its schema, and the id of the schema."""
-        assert self._schemas is not None  # noqa: S101 - without schemas nothing is held
-        for row in np.flatnonzero(self._unlogged(batch)).tolist():
+        assert self.schemas is not None  # noqa: S101 - without schemas nothing is held
+        for row in np.flatnonzero(self.unlogged(batch)).tolist():
             record = batch.records[row]
-            for schema_id in schema_ids_of(record.value, record.key if self._reads_keys else None):
-                if schema_id not in self._schemas:
+            for schema_id in schema_ids_of(record.value, record.key if self.reads_keys else None):
+                if schema_id not in self.schemas:
                     return row, schema_id
         return None
 
     def _report(self, batch: PolledBatch, row: int, schema_id: int) -> None:
         """Report a record that is held because the registry does not know its schema, once."""
-        assert self._schemas is not None  # noqa: S101 - as above
+        assert self.schemas is not None  # noqa: S101 - as above
         at = (batch.partition, int(batch.offsets[row]))
-        if not self._schemas.is_unknown(schema_id) or at in self._reported:
+        if not self.schemas.is_unknown(schema_id) or at in self._reported:
             return
         self._reported = {before for before in self._reported if before[0] != batch.partition} | {at}
         name = f"{batch.partition}-{at[1]}"

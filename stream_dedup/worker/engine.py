@@ -39,10 +39,12 @@ from stream_dedup.ports import RecordTooLargeError, RefusedByBrokerError
 from stream_dedup.registry.values import other_format
 from stream_dedup.worker import Step
 from stream_dedup.worker.assignments import JudgedBatch, PolledBatch
-from stream_dedup.worker.decoding import HeldBatches, PendingBatch, UnloggedSpan, spans_of
+from stream_dedup.worker.decoding import HeldBatches, PendingBatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
 
     from stream_dedup.config.model import Config
     from stream_dedup.core.columns import Columns
@@ -104,7 +106,7 @@ class Engine:
         self._failures, self._failing_since = 0, 0.0
         """Appends that failed since a batch was judged last, or a trim was logged; and when the first of them did."""
         self._gather_until: float | None = None
-        """When fingerprinted spans are appended without the others; None if none waits."""
+        """When fingerprinted batches are appended without the others; None if none waits."""
         self._gauges_at = 0.0
         self._held = HeldBatches(
             self.schemas,
@@ -131,7 +133,7 @@ class Engine:
         self.wake.clear()
         self._receive_batches()
         self._drop_ended_batches()
-        self._append_fingerprinted_spans()
+        self._append_fingerprinted()
         self._read_log()
         judged = self._judge_logged_batches()
         self.trimmer.step(self.clock.monotonic())
@@ -151,18 +153,19 @@ class Engine:
         now = self.clock.monotonic()
         batches = self._held.receive([self._inbox.popleft() for _ in range(len(self._inbox))], now)
         for batch in batches:
-            unlogged = spans_of(self._positions(batch) == UNLOGGED)
+            rows = np.flatnonzero(self._positions(batch) == UNLOGGED)
             self.watch.ids_since(batch.polled_at)  # begins the look-up that the append will need
-            spans = [UnloggedSpan(rows, self.fingerprinter.submit(batch.records[rows]), now) for rows in unlogged]
-            for span in spans:
-                span.columns.add_done_callback(self._wake_up)
+            pending = PendingBatch(batch, rows, now)
+            if len(rows):
+                pending.columns = self.fingerprinter.submit([batch.records[row] for row in rows.tolist()])
+                pending.columns.add_done_callback(lambda _done: self.wake.set())
             self.on_step(Step.DECODING)
-            self._pending.append(PendingBatch(batch, spans))
+            self._pending.append(pending)
 
     # 4: append
 
-    def _append_fingerprinted_spans(self) -> None:
-        """Append the spans of each partition in order, up to the first that cannot be appended now."""
+    def _append_fingerprinted(self) -> None:
+        """Append the batches of each partition in order, up to the first that cannot be appended now."""
         trims = self.trimmer.appends
         if trims and not self._has_failed(trims) and are_logged(trims):
             trims.clear()
@@ -170,33 +173,34 @@ class Engine:
         gathers = self._gathers()
         waiting: set[Partition] = set()
         for pending in self._pending:
-            batch = pending.polled
-            if batch.partition in waiting or not all(
-                self._append_span(batch, span, gathers=gathers) for span in pending.spans
-            ):
-                waiting.add(batch.partition)
+            at = pending.polled.partition
+            if at in waiting or not self._is_appended(pending, gathers=gathers):
+                waiting.add(at)
 
     def _gathers(self) -> bool:
-        """Return whether fingerprinted spans wait a moment for those that are not fingerprinted yet."""
+        """Return whether fingerprinted batches wait a moment for those that are not fingerprinted yet."""
         now = self.clock.monotonic()
-        are_done = {span.columns.done() for pending in self._pending for span in pending.spans if span.appends is None}
+        waiting = [pending.columns for pending in self._pending if pending.appends is None]
+        are_done = {columns.done() for columns in waiting if columns is not None}
         if are_done != {True, False} or (self._gather_until is not None and now >= self._gather_until):
             self._gather_until = None
             return False
         self._gather_until = self._gather_until or now + GATHER_S
         return True
 
-    def _append_span(self, batch: PolledBatch, span: UnloggedSpan, *, gathers: bool) -> bool:
-        """Return whether a span was sent to the log, now or before, and no append of it has failed."""
-        if span.appends is not None:
-            return not self._has_failed(span.appends)
-        if gathers or not span.columns.done():
+    def _is_appended(self, pending: PendingBatch, *, gathers: bool) -> bool:
+        """Return whether a batch was sent to the log, now or before, and no append of it has failed."""
+        if pending.columns is None:
+            return True
+        if pending.appends is not None:
+            return not self._has_failed(pending.appends)
+        if gathers or not pending.columns.done():
             return False
         self.on_step(Step.FINGERPRINTED)
-        if not self._is_of_its_topic(batch):
+        if not self._is_of_its_topic(pending.polled):
             return False
         with self.metrics.stage("append"):
-            self._append(batch, span)
+            pending.appends = self._append(pending, pending.columns.result())
         return True
 
     def _is_of_its_topic(self, batch: PolledBatch) -> bool:
@@ -211,29 +215,29 @@ class Engine:
             self.assignments.end(batch.assignment, "an article topic was recreated")
         return False
 
-    def _append(self, batch: PolledBatch, span: UnloggedSpan) -> None:
+    def _append(self, pending: PendingBatch, columns: Columns) -> list[Append]:
         """Append the rows that are still not in the log: another worker may have logged some meanwhile."""
-        columns = span.columns.result()
-        self._refuse_other_format(batch, span.rows, columns)
-        if not span.is_counted:
-            self._observe_stage("decode_fingerprint", span)
+        batch = pending.polled
+        self._refuse_other_format(pending, columns)
+        if not pending.is_counted:
+            self._observe_stage("decode_fingerprint", pending)
             self.metrics.count_texts(columns.statuses)
-            span.is_counted = True
-        unlogged = self._positions(batch)[span.rows] == UNLOGGED
-        span.appends = []
-        for run in spans_of(unlogged):
-            rows = slice(span.rows.start + run.start, span.rows.start + run.stop)
+            pending.is_counted = True
+        appends = []
+        for rows in runs_of(self._positions(batch) == UNLOGGED):
+            first = int(np.searchsorted(pending.rows, rows.start))
             entries = make_batch(
-                columns.rows(run),
+                columns.rows(slice(first, first + rows.stop - rows.start)),
                 batch.topic_id,
                 batch.partition.topic,
                 batch.partition.number,
                 batch.offsets[rows],
                 read_to=self.index.next_offset,
             )
-            span.appends.append(self.log.append(entries))
+            appends.append(self.log.append(entries))
+        return appends
 
-    def _refuse_other_format(self, batch: PolledBatch, rows: slice, columns: Columns) -> None:
+    def _refuse_other_format(self, pending: PendingBatch, columns: Columns) -> None:
         """Refuse to log rejections of values of another format, if no article of the topic was ever accepted.
 
         Raises:
@@ -241,7 +245,8 @@ class Engine:
         """
         if (columns.statuses != Status.REJECTED).any():
             return
-        for record in batch.records[rows]:
+        batch = pending.polled
+        for record in map(batch.records.__getitem__, pending.rows.tolist()):
             problem = other_format(record.value, self.config.input.format)
             if problem is None:
                 continue
@@ -259,16 +264,15 @@ class Engine:
             UserError: the broker refuses the append, and would refuse it again.
             UnavailableError: too many appends in a row have failed, for too long.
         """
-        error = first_failure(appends)
+        error = next((error for append in appends if (error := append.error()) is not None), None)
         if error is None:
             return False
         self._count_failure(error)
         self.log.renew()
         self.trimmer.appends.clear()  # its next round appends what is still wanted
         for pending in self._pending:
-            for other in pending.spans:
-                if other.appends is not None and not are_logged(other.appends):
-                    other.appends = None
+            if pending.appends is not None and not are_logged(pending.appends):
+                pending.appends = None
         return True
 
     def _count_failure(self, error: PortError) -> None:
@@ -304,9 +308,6 @@ class Engine:
                 self.wake.set()
                 return
 
-    def _wake_up(self, _done: object) -> None:
-        self.wake.set()
-
     # 6: judge
 
     def _judge_logged_batches(self) -> list[JudgedBatch]:
@@ -315,8 +316,8 @@ class Engine:
         if not ready:
             return []
         for pending, _ in ready:
-            for span in pending.spans:
-                self._observe_stage("log_read", span)
+            if pending.columns is not None:
+                self._observe_stage("log_read", pending)
         self._failures = 0
         fingerprints = [self._check_values(pending.polled, positions) for pending, positions in ready]
         judgements = iter(self._judge(np.concatenate([positions for _, positions in ready])))
@@ -388,11 +389,11 @@ class Engine:
 
     # metrics
 
-    def _observe_stage(self, stage: Stage, span: UnloggedSpan) -> None:
-        """Record how long the present step of a span took; its next step begins."""
+    def _observe_stage(self, stage: Stage, pending: PendingBatch) -> None:
+        """Record how long the present step of a batch took; its next step begins."""
         now = self.clock.monotonic()
-        self.metrics.passed(stage, now - span.began)
-        span.began = now
+        self.metrics.passed(stage, now - pending.began)
+        pending.began = now
 
     def _set_gauges(self) -> None:
         now = self.clock.monotonic()
@@ -403,7 +404,7 @@ class Engine:
         unknown, unanswered = self._held.waiting()
         self.metrics.waiting_partitions.labels("unknown_schema").set(unknown)
         self.metrics.waiting_partitions.labels("registry_away").set(unanswered)
-        self.metrics.log_lag.set(max(0, self.tail.high_water - self.index.next_offset))
+        self.metrics.log_lag.set(max(0, self.log.high_water() - self.index.next_offset))
 
     # ended assignments
 
@@ -412,8 +413,8 @@ class Engine:
         for pending in [pending for pending in self._pending if not is_working(pending.polled.assignment)]:
             self._pending.remove(pending)
             self.assignments.end(pending.polled.assignment, "its membership has ended")
-            for span in pending.spans:
-                span.columns.cancel()
+            if pending.columns is not None:
+                pending.columns.cancel()
             self.assignments.release(pending.polled)
         for batch in self._held.drop_ended():
             self.assignments.end(batch.assignment, "its membership has ended")
@@ -431,9 +432,10 @@ class Engine:
         return positions
 
 
-def first_failure(appends: Sequence[Append]) -> PortError | None:
-    """Return the error of the first of these appends that has failed; None if none has."""
-    return next((error for append in appends if (error := append.error()) is not None), None)
+def runs_of(wanted: NDArray[np.bool_]) -> list[slice]:
+    """Return the runs of consecutive wanted rows, each as long as possible."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], wanted, [False]))))
+    return [slice(int(start), int(stop)) for start, stop in edges.reshape(-1, 2)]
 
 
 def are_logged(appends: Sequence[Append]) -> bool:
@@ -448,11 +450,7 @@ def note_applied(records: Sequence[LogRecord], in_force: Rules | None, metrics: 
         metrics.log_records.labels(kind).inc(count)
     for record in records:
         if isinstance(record.payload, Rules) and record.payload.takes_force_after(in_force):
-            _log_change(record, in_force, record.payload)
+            changes = [] if in_force is None else rule_changes(in_force, record.payload)
             in_force = record.payload
-
-
-def _log_change(record: LogRecord, before: Rules | None, now: Rules) -> None:
-    changes = [] if before is None else rule_changes(before, now)
-    text = "; ".join(changes) or "no rule differs"
-    log.info("rules: revision %d in force from log offset %d on: %s", now.revision, record.offset, text)
+            text = "; ".join(changes) or "no rule differs"
+            log.info("rules: revision %d in force from log offset %d on: %s", in_force.revision, record.offset, text)

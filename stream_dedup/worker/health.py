@@ -24,7 +24,8 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from stream_dedup.errors import EXIT_UNAVAILABLE
 
@@ -40,7 +41,8 @@ STOPPED_S = 5.0
 """So many seconds since the last check mean that the process itself did not run."""
 
 
-class _Guard(NamedTuple):
+@dataclass(slots=True, eq=False)
+class _Guard:
     """A call that must end."""
 
     what: str
@@ -49,56 +51,47 @@ class _Guard(NamedTuple):
     exit_code: int
 
 
+@dataclass(eq=False)
 class Watchdog:
     """``run`` is a thread of its own; every other method may be called from any thread."""
 
-    def __init__(
-        self,
-        clock: Clock,
-        assignments: AssignmentOwner,
-        limit_s: float,
-        answered: Callable[[], bool],
-        end: Callable[[int], None] = os._exit,
-    ) -> None:
-        """Check nothing yet.
+    clock: Clock
+    assignments: AssignmentOwner
+    """Counts the batches in flight."""
+    limit_s: float
+    """Longest time without progress."""
+    answered: Callable[[], bool]
+    """Returns whether a broker answers."""
+    end: Callable[[int], None] = os._exit
+    """Ends the process with an exit code."""
 
-        Args:
-            clock: of the worker.
-            assignments: counts the batches in flight.
-            limit_s: the longest time without progress.
-            answered: returns whether a broker answers.
-            end: ends the process with an exit code.
-        """
-        self._clock = clock
-        self._assignments = assignments
-        self._limit_s = limit_s
-        self._answered = answered
-        self._end = end
+    def __post_init__(self) -> None:
+        """Check nothing yet."""
         self._lock = threading.Lock()
-        self._guards: dict[int, _Guard] = {}
+        self._guards: list[_Guard] = []
         self._rounds: dict[str, float] = {}
         self._released = 0
-        self._progressed_at = self._checked_at = clock.monotonic()
-        self._done = clock.event()
+        self._progressed_at = self._checked_at = self.clock.monotonic()
+        self._done = self.clock.event()
         self._is_ending = False
         self.problem: str | None = None
         """Why the worker is not healthy, None if it is."""
 
     def completed(self, thread: str) -> None:
         """Note that a thread has completed a round."""
-        self._rounds[thread] = self._clock.monotonic()
+        self._rounds[thread] = self.clock.monotonic()
 
     @contextmanager
     def guard(self, what: str, limit_s: float, exit_code: int = EXIT_UNAVAILABLE) -> Iterator[None]:
         """End the process if the block takes longer than ``limit_s`` seconds."""
+        guard = _Guard(what, self.clock.monotonic() + limit_s, limit_s, exit_code)
         with self._lock:
-            key = max(self._guards, default=0) + 1
-            self._guards[key] = _Guard(what, self._clock.monotonic() + limit_s, limit_s, exit_code)
+            self._guards.append(guard)
         try:
             yield
         finally:
             with self._lock:
-                del self._guards[key]
+                self._guards.remove(guard)
 
     def note_end(self) -> None:
         """Note that threads end in order from now on, one after the other: calls alone are checked."""
@@ -110,22 +103,22 @@ class Watchdog:
 
     def run(self) -> None:
         """Check until ``stop``."""
-        self._checked_at = self._clock.monotonic()
+        self._checked_at = self.clock.monotonic()
         while not self._done.wait(CHECK_S):
             self.check()
 
     def check(self) -> None:
         """Check once."""
-        now = self._clock.monotonic()
+        now = self.clock.monotonic()
         since_s, self._checked_at = now - self._checked_at, now
         if since_s > STOPPED_S:
             self._forgive(since_s)
-        elif not self._answered():
+        elif not self.answered():
             self._progressed_at += since_s
         self._check_guards(now)
-        if self._assignments.moving <= 0 or self._assignments.released != self._released:
+        if self.assignments.moving <= 0 or self.assignments.released != self._released:
             self._progressed_at = now
-        self._released = self._assignments.released
+        self._released = self.assignments.released
         if not self._is_ending:
             self.problem = self._stuck_thread(now) or self._stuck_batches(now)
 
@@ -135,31 +128,31 @@ class Watchdog:
             self._rounds[thread] += seconds
         self._progressed_at += seconds
         with self._lock:
-            self._guards = {
-                key: guard._replace(deadline=guard.deadline + seconds) for key, guard in self._guards.items()
-            }
+            for guard in self._guards:
+                guard.deadline += seconds
 
     def _check_guards(self, now: float) -> None:
         with self._lock:
-            overdue = next((guard for guard in self._guards.values() if guard.deadline < now), None)
+            overdue = next((guard for guard in self._guards if guard.deadline < now), None)
         if overdue is not None:
-            what, _, limit_s, code = overdue
             log.error(
-                "%s took more than %g s; the worker ends and can be started again, nothing is lost", what, limit_s
+                "%s took more than %g s; the worker ends and can be started again, nothing is lost",
+                overdue.what,
+                overdue.limit_s,
             )
-            self._end(code)
+            self.end(overdue.exit_code)
 
     def _stuck_thread(self, now: float) -> str | None:
         thread, at = min(list(self._rounds.items()), key=lambda item: item[1], default=("", now))
-        if now - at <= self._limit_s:
+        if now - at <= self.limit_s:
             return None
-        return f"thread {thread} has not completed a round for {now - at:.0f} s (worker.watchdog_s {self._limit_s:g})"
+        return f"thread {thread} has not completed a round for {now - at:.0f} s (worker.watchdog_s {self.limit_s:g})"
 
     def _stuck_batches(self, now: float) -> str | None:
         stuck_s = now - self._progressed_at
-        if stuck_s <= self._limit_s:
+        if stuck_s <= self.limit_s:
             return None
         return (
-            f"{self._assignments.batches} batches are in flight, and none was committed for {stuck_s:.0f} s "
-            f"(worker.watchdog_s {self._limit_s:g})"
+            f"{self.assignments.batches} batches are in flight, and none was committed for {stuck_s:.0f} s "
+            f"(worker.watchdog_s {self.limit_s:g})"
         )

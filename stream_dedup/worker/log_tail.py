@@ -10,7 +10,6 @@ as much as applying some dozens of articles. A batch of this worker ends the pau
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -51,23 +50,17 @@ class LogTail:
 
     def __post_init__(self) -> None:
         """Read nothing yet."""
-        self._lock = threading.Lock()
         self._read: deque[list[LogRecord]] = deque()
         self._taken, self._wanted = self.clock.event(), self.clock.event()
         self._requests: deque[Future[LogOffset]] = deque()
         self._done = False
 
-    @property
-    def high_water(self) -> int:
-        """Offset after the log's last record, as of the last fetch."""
-        return self.log.high_water()
-
     def next_records(self) -> list[LogRecord]:
-        """Return the next records in order; none if the queue is empty."""
-        with self._lock:
-            records = self._read.popleft() if self._read else []
-        if records:
-            self._taken.set()
+        """Return the next records in order; none if the queue is empty. One thread."""
+        if not self._read:
+            return []
+        records = self._read.popleft()
+        self._taken.set()
         return records
 
     def request_end(self) -> Future[LogOffset]:
@@ -101,7 +94,7 @@ class LogTail:
                 self._pause(records[-1].offset + 1)
 
     def _pause(self, position: int) -> None:
-        if position >= self.high_water and not self.is_wanted():
+        if position >= self.log.high_water() and not self.is_wanted():
             self._wanted.wait(FOLLOW_PAUSE_S)
         self._wanted.clear()
 
@@ -123,6 +116,5 @@ class LogTail:
         while len(self._read) >= READ_AHEAD and not self._done:
             self._taken.wait(FULL_S)
             self._taken.clear()
-        with self._lock:
-            self._read.append(records)
+        self._read.append(records)
         self.wake()

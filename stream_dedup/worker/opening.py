@@ -36,6 +36,7 @@ from __future__ import annotations
 import logging
 import shlex
 import uuid
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -50,7 +51,6 @@ from stream_dedup.index import LogIndex, keep_aside, only_copy_in
 from stream_dedup.kafka.log import WaitingLog
 from stream_dedup.kafka.rules_log import (
     FoundLog,
-    LostLog,
     PreparedLog,
     RulesHistory,
     lost_log_error,
@@ -61,8 +61,6 @@ from stream_dedup.kafka.rules_log import (
 )
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from stream_dedup.config.model import Config
     from stream_dedup.index import IndexStats
     from stream_dedup.ports import FingerprintLog
@@ -209,28 +207,26 @@ def plan_rebuild(config: Config, topic: LogTopic, progress: ReportProgress) -> R
         RefusedError: the rules in force are not the configuration's, or the log lost its history.
         UnavailableError: the broker did not answer in time.
     """
-    opening = _Opening(config, topic, rebuild=True, new_log=False)
-    try:
+    with closing(_Opening(config, topic, rebuild=True, new_log=False)) as opening:
         found = topic.find()
         opening.refuse_offsets_without_log(found)
-        opening.read_index()
+        opening.open_index(reads=True)
         opening.refuse_without_log(found)
         stats = None if opening.damage is not None else opening.index.stats()
         if found.log_id is None:
             return RebuildPlan(stats, found.first, found.end)
         opening.connect()
         opening.reason_to_rebuild(found.log_id)
-        history = RulesHistory(*opening.log.bounds())
-        read_rules_on(opening.log, history, history.first, progress)
+        first, end = opening.log.bounds()
+        history = RulesHistory(first, first)
+        read_rules_on(opening.log, history, end, progress)
         if history.in_force is not None:
             refuse_other_rules(config, history.in_force)
         return RebuildPlan(stats, history.first, history.end)
-    finally:
-        opening.close()
 
 
 class _Opening:
-    """The steps of ``open_log``, and what they have opened so far."""
+    """The steps of ``open_log``; ``close`` closes what they have opened."""
 
     def __init__(self, config: Config, topic: LogTopic, *, rebuild: bool, new_log: bool) -> None:
         self._config = config
@@ -238,27 +234,18 @@ class _Opening:
         self.rules = rules_of(config)
         self._rebuild = rebuild
         self._new_log = new_log
-        self._index: LogIndex | None = None
-        self._log: WaitingLog | None = None
+        self._opened = ExitStack()
+        self.close = self._opened.close
+        self.index: LogIndex
+        """From step 5 on if it is not damaged, else from step 6 or 7 on."""
         self.port: FingerprintLog
-        """The port of the log, once connected."""
+        self.log: WaitingLog
+        """From step 4 on if there is a log, else from step 10 on."""
         self.damage: str | None = None
         """Why the index could not be opened."""
 
-    @property
-    def index(self) -> LogIndex:
-        """The index, from step 5 on if it is not damaged, else from step 7 on."""
-        assert self._index is not None  # noqa: S101 - an order of our own, for the type checker
-        return self._index
-
-    @property
-    def log(self) -> WaitingLog:
-        """The log, from step 4 on if there is one, else from step 10 on."""
-        assert self._log is not None  # noqa: S101 - as above
-        return self._log
-
     def run(self, progress: ReportProgress) -> OpenedLog:
-        """Do all steps; ``close`` closes what they have opened if one fails."""
+        """Do all steps."""
         # 1
         found = self._topic.find()
         # 2
@@ -288,33 +275,22 @@ class _Opening:
             refuse_other_rules(self._config, self.index.rules)
         return OpenedLog(self.index, self.port, prepared.log_id, first, self.rules.scheme.id, prepared.record_bytes)
 
-    def close(self) -> None:
-        """Close what is open."""
-        if self._index is not None:
-            self._index.close()
-        if self._log is not None:
-            self._log.close()
-
-    def open_index(self) -> None:
-        """Open the index, or note why it cannot be read (step 5)."""
+    def open_index(self, *, reads: bool = False) -> None:
+        """Open the index (step 5), with ``reads`` for reading only; or note why it cannot be read."""
         path, settings = self._config.index.path, index_settings_of(self._config)
         if only_copy_in(path):
-            raise _files_index(path)
+            raise UserError(
+                f"index {path} was made by `stream-dedup filter` or stream_dedup.Index and is the only place of what "
+                "it holds; name another folder with --index"
+            )
         # An index of another scheme is refused, unless it is emptied anyway.
         scheme = None if self._rebuild else self.rules.scheme
         try:
-            self._index = LogIndex.open(path, scheme=scheme, settings=settings)
+            index = (LogIndex.read if reads else LogIndex.open)(path, scheme=scheme, settings=settings)
         except CorruptError as error:
             self.damage = str(error)
-
-    def read_index(self) -> None:
-        """Open the index for reading only, or note why it cannot be read."""
-        if only_copy_in(self._config.index.path):
-            raise _files_index(self._config.index.path)
-        try:
-            self._index = LogIndex.read(self._config.index.path, scheme=None)
-        except CorruptError as error:
-            self.damage = str(error)
+        else:
+            self.index = self._opened.enter_context(index)
 
     def refuse_offsets_without_log(self, found: FoundLog) -> None:
         """Refuse to begin a log if the group's offsets show that there was one (step 2)."""
@@ -334,16 +310,15 @@ class _Opening:
         """Refuse to begin a log if the index shows that there was one (step 6)."""
         if found.absence is None:
             return
-        reason = offsets_without_log(self._config, found)
         if self.damage is not None:
-            self._lose(reason or f"{self.damage}, and {found.absence}")
+            self._lose(f"{self.damage}, and {found.absence}")
         elif is_last_copy(self.index, found.log_id, self._topic):
-            self._lose(reason or f"{self._read_so_far()}, but {found.absence}")
+            self._lose(f"{self._read_so_far()}, but {found.absence}")
 
     def connect(self) -> None:
         """Connect to the log."""
-        self.port = self._topic.connect()
-        self._log = WaitingLog(self.port, self._config)
+        self.port = self._opened.enter_context(closing(self._topic.connect()))
+        self.log = WaitingLog(self.port, self._config)
 
     def reason_to_rebuild(self, log_id: bytes) -> str | None:
         """Return why the index has to be rebuilt from the log; None if it agrees with it.
@@ -416,37 +391,27 @@ class _Opening:
             f"{self.index.next_offset}"
         )
 
-    def _lose(self, reason: LostLog | str) -> None:
+    def _lose(self, reason: str) -> None:
         """Refuse to continue without a history; with ``new_log`` move the index aside, continue with an empty one."""
         if not self._new_log:
             raise lost_log_error(reason)
         path = self._config.index.path
         # a
-        self._close_index()
+        if self.damage is None:
+            self.index.close()
         kept = keep_aside(path)
         command = f"stream-dedup index stats --index {shlex.quote(str(kept))}"
         where = "" if kept is None else f"; the index is kept in {kept} ({command})"
         log.warning("%s; the log is accepted as it is%s", reason, where)
         # b
-        self.damage = None
         self._empty(None)
 
     def _empty(self, reason: str | None) -> None:
         """Replace the index by an empty one; log the reason."""
-        self._close_index()
+        if self.damage is None:
+            self.index.close()
         if reason is not None:
             log.warning("%s; it is rebuilt from the log", reason)
         path, settings = self._config.index.path, index_settings_of(self._config)
-        self._index = LogIndex.open(path, scheme=self.rules.scheme, settings=settings, emptied=True)
-
-    def _close_index(self) -> None:
-        if self._index is not None:
-            self._index.close()
-            self._index = None
-
-
-def _files_index(path: Path) -> UserError:
-    return UserError(
-        f"index {path} was made by `stream-dedup filter` or stream_dedup.Index and is the only place of what it holds; "
-        "name another folder with --index"
-    )
+        emptied = LogIndex.open(path, scheme=self.rules.scheme, settings=settings, emptied=True)
+        self.index, self.damage = self._opened.enter_context(emptied), None

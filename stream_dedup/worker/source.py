@@ -48,7 +48,7 @@ from stream_dedup.ports import (
     RefusedByBrokerError,
     SourceChangedError,
 )
-from stream_dedup.worker.assignments import AssignmentState, JudgedBatch, PolledBatch
+from stream_dedup.worker.assignments import JudgedBatch, PolledBatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -91,16 +91,12 @@ class BatchSource:
 
     def __post_init__(self) -> None:
         """Join later."""
-        self._topics: tuple[str, ...] = ()
+        self.topics: tuple[str, ...] = ()
+        """Names of the topics that it reads."""
         self._settled: dict[Partition, SourceOffset] = {}
         """With the offset that is committed, or will be once everything in flight has left."""
         self._paused: frozenset[Partition] = frozenset()
         self._warned: set[str] = set()
-
-    @property
-    def topics(self) -> tuple[str, ...]:
-        """Names of the topics that it reads."""
-        return self._topics
 
     def poll(self, wait_s: float) -> list[PolledBatch]:
         """Return the next batches, at most one for each partition; each is counted as in flight.
@@ -111,7 +107,7 @@ class BatchSource:
         """
         # 1
         self._join()
-        if not self._topics:
+        if not self.topics:
             self.clock.sleep(wait_s)
             return []
         self._pause()
@@ -159,21 +155,13 @@ class BatchSource:
         ]
         return [JudgedBatch(batch, (), (), ()) for batch in batches if self._reserve(batch)]
 
-    def lag(self) -> dict[str, int]:
-        """Return the number of records not polled yet, by topic; see ``ArticleSource.lag``."""
-        return self.client.lag()
-
-    def close(self) -> None:
-        """Leave the group."""
-        self.client.close()
-
     def _join(self) -> None:
         """Join the group; join again when patterns match other topics. If none matches now, the topics stay."""
         topics = self.watch.topics
-        if topics and topics != self._topics:
-            self._topics = topics
+        if topics and topics != self.topics:
+            self.topics = topics
             self.client.join(topics)
-        elif not self._topics and self.watch.latest_ids:
+        elif not self.topics and self.watch.latest_ids:
             self._warn_once("no topic matches topics.input; waiting for a topic to be created")
 
     def _pause(self) -> None:
@@ -191,18 +179,15 @@ class BatchSource:
             return None if membership is None else self._begin(membership)
         if current.membership is not membership:
             self.assignments.end(current, "its partitions were revoked")
-        elif self._is_recreated(current):
+        elif _differ(current, self.watch.latest_ids):
             self.assignments.end(current, "an article topic was recreated")
-        return current if self.assignments.state is AssignmentState.WORKING else None
+        return None if current.ended else current
 
     def _begin(self, membership: Membership) -> Assignment:
         self.client.hold()
         self._settled.clear()
         self.begun += 1
         return self.assignments.begin(membership)
-
-    def _is_recreated(self, assignment: Assignment) -> bool:
-        return _differ(assignment, self.watch.latest_ids)
 
     # what the client raises
 
@@ -236,7 +221,7 @@ class BatchSource:
         if assignment is None or not self.assignments.is_working(assignment):
             return
         try:
-            ids = self.watch.fresh_ids(self._topics)
+            ids = self.watch.fresh_ids(self.topics)
         except PassingError as error:
             log.debug("not known whether a topic was recreated: %r", error)
             return
@@ -270,7 +255,7 @@ class BatchSource:
             return
         deadline = self.clock.monotonic() + SETTLE_S
         logged_partitions = cache(self.logged_partitions)
-        ids = self.watch.fresh_ids(self._topics)
+        ids = self.watch.fresh_ids(self.topics)
         for partition in waiting:
             if not self.assignments.is_working(assignment) or self.clock.monotonic() > deadline:
                 return

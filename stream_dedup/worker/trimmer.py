@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
     from stream_dedup.config.model import Config
-    from stream_dedup.core.entry import Payload
     from stream_dedup.index import LogIndex
     from stream_dedup.metrics.metrics import Metrics
     from stream_dedup.ports import Append, Clock, FingerprintLog, GroupOffsets
@@ -89,7 +88,7 @@ class Trimmer:
     def _round(self) -> None:
         # 1
         if self.index.batches_since_rules:
-            self._append(self.index.rules)  # type: ignore[arg-type] # there are rules where there are batches
+            self.appends.append(self.log.append(self.index.rules))  # type: ignore[arg-type] # there are rules where there are batches
             self.on_step(Step.RESTATED)
         # 2
         if not self._clock_of_the_log_is_ahead():
@@ -123,11 +122,8 @@ class Trimmer:
         trim = self.index.trims.offered(self._earliest_time())
         if trim is not None:
             log.info("trim: entries before log offset %d are deleted", trim.before)
-            self._append(trim)
+            self.appends.append(self.log.append(trim))
             self.on_step(Step.TRIM_APPENDED)
-
-    def _append(self, payload: Payload) -> None:
-        self.appends.append(self.log.append(payload))
 
     def _earliest_time(self) -> int:
         """Return the earliest log time of articles whose output is not committed, or that are logged later."""
@@ -136,19 +132,16 @@ class Trimmer:
         config = with_input_topics(self.config, lambda: self.offsets.topic_ids(None))
         ids = self.offsets.topic_ids(config.topics.input)
         unnamed = {at: known for at, known in committed.items() if at.topic not in ids}
-        for topic_id, number, offset in self._perhaps_of(unnamed, frozenset(ids.values())):
-            owed = self.index.trims.owed_since((topic_id, number), offset)
-            earliest = min(earliest, earliest if owed is None else owed)
-        for topic, topic_id in ids.items():
-            for known_id, partition in self.index.partitions():
-                if known_id != topic_id:
-                    continue
-                known = committed.get(Partition(topic, partition), _NOTHING)
+        left_to = list(self._perhaps_of(unnamed, frozenset(ids.values())))
+        topics = {topic_id: topic for topic, topic_id in ids.items()}
+        for topic_id, number in self.index.partitions():
+            if topic_id in topics:
+                known = committed.get(Partition(topics[topic_id], number), _NOTHING)
                 # An offset of another topic id says nothing about this topic: no output of it is committed.
                 after = known.offset if known.topic_id in (None, topic_id) else SourceOffset(0)
-                owed = self.index.trims.owed_since((topic_id, partition), after)
-                earliest = min(earliest, earliest if owed is None else owed)
-        return earliest
+                left_to.append((topic_id, number, after))
+        owed = (self.index.trims.owed_since((topic_id, number), offset) for topic_id, number, offset in left_to)
+        return min([earliest, *(time for time in owed if time is not None)])
 
     def _perhaps_of(
         self, unnamed: Mapping[Partition, CommittedOffset], named: Collection[bytes]

@@ -80,7 +80,6 @@ class Watch(ABC):
 class TopicWatch(Watch):
     """Keeps the latest topic ids."""
 
-    clock: Clock
     config: Config
     offsets: GroupOffsets
     log_id: bytes
@@ -94,30 +93,22 @@ class TopicWatch(Watch):
         """Request a first look-up."""
         super().__post_init__()
         self._requested.set()
-        self._topics = () if self.config.topics.patterns else tuple(self.config.topics.input)
+        self.topics = () if self.config.topics.patterns else tuple(self.config.topics.input)
+        """Names of the input topics: of patterns, those that matched last; none before the first request."""
         self._match_at = float("-inf")
         self._lock = threading.Lock()
         self._answered = self.clock.event()
-        self._ids: dict[str, bytes] = {}
+        self.latest_ids: dict[str, bytes] = {}
+        """Ids of the last look-up, empty before the first."""
         self._begun_at = self._looked_up_at = float("-inf")
         """When the last look-up began, and the last one that was answered."""
         self._failing_since: float | None = None
-
-    @property
-    def topics(self) -> tuple[str, ...]:
-        """Names of the input topics: of patterns, those that matched last; none before the first request."""
-        return self._topics
-
-    @property
-    def latest_ids(self) -> dict[str, bytes]:
-        """Ids of the last look-up, empty before the first; does not wait."""
-        return self._ids
 
     def ids_since(self, moment: float) -> dict[str, bytes] | None:
         """Return ids looked up after ``moment`` (monotonic seconds), or None: a look-up is under way, or requested."""
         with self._lock:
             if self._looked_up_at > moment:
-                return self._ids
+                return self.latest_ids
             is_under_way = self._begun_at > moment
         if not is_under_way:
             self._requested.set()
@@ -160,7 +151,7 @@ class TopicWatch(Watch):
             self._begun_at = began
         try:
             self._match(began)
-            ids = self.offsets.topic_ids([*self._topics, self.config.log_topic])
+            ids = self.offsets.topic_ids([*self.topics, self.config.log_topic])
         except PassingError as error:
             self._note_failure(error)
             return LOOK_UP_INTERVAL_S
@@ -175,7 +166,7 @@ class TopicWatch(Watch):
         if self._failing_since is not None:
             log.info("a Kafka broker answers again, after %.1f s", self.clock.monotonic() - self._failing_since)
         with self._lock:
-            self._ids = ids
+            self.latest_ids = ids
             self._looked_up_at = began
             self._failing_since = None
         self._answered.set()
@@ -186,9 +177,9 @@ class TopicWatch(Watch):
         """Look up which topics match, unless that was done lately."""
         if self.config.topics.patterns and now >= self._match_at:
             config = with_input_topics(self.config, lambda: self.offsets.topic_ids(None))
-            if tuple(config.topics.input) != self._topics:
+            if tuple(config.topics.input) != self.topics:
                 log.info("input topics: %s", ", ".join(config.topics.input) or "none yet")
-            self._topics = tuple(config.topics.input)
+            self.topics = tuple(config.topics.input)
             self._match_at = now + MATCH_INTERVAL_S
 
     def _note_failure(self, error: PassingError) -> None:
@@ -215,7 +206,6 @@ class TopicWatch(Watch):
 class SchemaWatch(Watch):
     """Loads the schemas that records wait for. No method but ``run`` blocks."""
 
-    clock: Clock
     schemas: Schemas
     wake: Callable[[], None]
     """Called when the registry has answered for a schema."""

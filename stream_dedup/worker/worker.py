@@ -111,7 +111,6 @@ class Worker:
         self._engine = self._new_engine()
         self._threads: list[Thread] = []
         self._next_second = 0.0
-        self._begun = 0
         self._topics: set[str] = set()
         """Those that have a lag."""
 
@@ -159,7 +158,7 @@ class Worker:
     @property
     def ready(self) -> bool:
         """Whether the worker takes part in its group and the broker answers."""
-        return self._begun > 0 and self._watch.answered and not self._failures
+        return self._source.begun > 0 and self._watch.answered and not self._failures
 
     @property
     def waits_for(self) -> str | None:
@@ -216,13 +215,14 @@ class Worker:
             self._committer.submit(judged)
 
     def _round(self) -> None:
+        begun = self._source.begun
         with self._guard_polling(), self.metrics.stage("poll"):
             batches = self._source.poll(SOURCE_POLL_S)
         for _ in batches:
             self.on_step(Step.POLLED)
         self._engine.submit(*batches)
         self._raise_failure()
-        if self._source.begun != self._begun:
+        if self._source.begun != begun:
             self._after_rebalance()
         now = self.ports.clock.monotonic()
         if now >= self._next_second:
@@ -238,8 +238,7 @@ class Worker:
         return self._watchdog.guard("polling the article topics", limit)
 
     def _after_rebalance(self) -> None:
-        self.metrics.rebalances.inc(self._source.begun - self._begun)
-        self._begun = self._source.begun
+        self.metrics.rebalances.inc()
         # No thread joins it at the end: it may end at any point.
         self.ports.clock.spawn(
             "hanging-transactions", lambda: self._guarded("hanging-transactions", self._abort_hanging)
@@ -289,9 +288,9 @@ class Worker:
             for thread in others:
                 thread.join()
             self.fingerprinter.close()  # its threads complete the articles that they have begun
-            for part in (self._source, self._committer):
+            for port in (self.ports.source, self.ports.sink):
                 try:
-                    part.close()
+                    port.close()
                 except PortError as error:
                     log.debug("closing: %r", error)
         self._watchdog.stop()
@@ -322,7 +321,7 @@ class Worker:
         metrics = self.metrics
         metrics.inflight_batches.set(self._assignments.moving)
         metrics.up_to_date.set(1 if self.ready else 0)
-        lags = self._source.lag()
+        lags = self.ports.source.lag()
         for topic in self._topics - set(self._source.topics):
             metrics.source_lag.remove(topic)
         self._topics = set(self._source.topics)

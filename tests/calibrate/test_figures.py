@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stream_dedup.calibrate.figures import Score, families, find_valley, score, should_be_found, smoothed
+from stream_dedup.calibrate.figures import Score, families, find_valley, should_be_found, smoothed
 
 
 def test_copies_of_copies_are_of_one_family() -> None:
@@ -24,11 +24,7 @@ def test_who_has_family_before_should_be_found() -> None:
 
 def test_score_by_hand() -> None:
     """Four judged, two of them with a match of their family; three should be found."""
-    judged = np.array([True, True, True, True, False])
-    own = np.array([0, 0, 1, 1, 2])
-    matched = np.array([0, 0, 0, 2, 2])
-    one = score(judged, own, matched, np.array([True, True, False, False, True]))
-    assert one == Score(judged=4, right=2, due=3)
+    one = Score(judged=4, right=2, due=3)
     assert one.precision == 0.5
     assert one.recall == pytest.approx(2 / 3)
     assert one.f1 == pytest.approx(2 * 0.5 * (2 / 3) / (0.5 + 2 / 3))

@@ -25,7 +25,6 @@ from stream_dedup.cli.logs import set_up_logging
 from stream_dedup.core.headers import Stamp, StampedMatch
 from stream_dedup.core.model import Coordinates, SourceOffset, Verdict
 from stream_dedup.dev.demo import write_output
-from stream_dedup.dev.showing import CommittedOutput
 from stream_dedup.errors import UserError
 from stream_dedup.kafka.offsets import PartitionOffsets
 from stream_dedup.ports import Partition
@@ -254,5 +253,5 @@ def test_demo(capsys: pytest.CaptureFixture[str]) -> None:
     unique = Stamp(Verdict.UNIQUE, "s", 1, HOSTILE, coordinates, 0, None, None, None, None, None)
     for stamp in (unique, replace(unique, match=match), replace(unique, verdict=Verdict.REJECTED, reason=HOSTILE)):
         for record in ({"id": HOSTILE, "text": HOSTILE, "what": HOSTILE}, {"html": HOSTILE}):
-            write_output(CommittedOutput(json.dumps(record).encode(), stamp, 0))
+            write_output(json.dumps(record).encode(), stamp)
     assert_harmless(capsys.readouterr().out)

@@ -71,7 +71,6 @@ def test_a_wrong_value_of_the_configuration(
         (("audit", "--sample", "1.5"), "Invalid value for '--sample': '1.5' is not a valid whole number."),
         (("status", "--interval", "x"), "Invalid value for '--interval': 'x' is not a valid number of seconds."),
         (("status", "--interval", "nan"), "Invalid value for '--interval': 'nan' is not a valid number of seconds."),
-        (("completion",), "Missing argument 'SHELL'. Choose from: bash, zsh, fish\n"),
         (("filter", "--index", "FILE", "FILE"), "index folder FILE cannot be made or written: File exists; name"),
     ],
 )

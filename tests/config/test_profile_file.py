@@ -209,7 +209,7 @@ def test_a_problem_names_the_file(tmp_path: Path) -> None:
         ("", "from: missing; give article, comment or simhash"),
         ('from = "mine"\n', "from = 'mine': unknown value; give article, comment or simhash"),
         ("from = [1]\n", "from = [1]: unknown value; give article, comment or simhash"),
-        ("from = \n", "not TOML"),
+        ("from = \n", "Invalid value (at line 1, column 8)"),
     ],
 )
 def test_a_file_starts_from_a_built_in_profile(tmp_path: Path, text: str, told: str) -> None:
@@ -226,7 +226,7 @@ def test_a_file_starts_from_a_built_in_profile(tmp_path: Path, text: str, told: 
         (3, "unknown value"),
         (["article"], "unknown value"),
         ("none.toml", "file none.toml: cannot be read (No such file or directory)"),
-        ("a\0.toml", "cannot be read (embedded null byte); name a TOML file with match.profile (--profile)"),
+        ("a\0.toml", "cannot be read (embedded null byte); name a TOML file, in UTF-8, with match.profile (--profile)"),
     ],
 )
 def test_a_profile_that_is_none(value: object, told: str) -> None:

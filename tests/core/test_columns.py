@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stream_dedup.core.columns import Columns, names_of
+from stream_dedup.core.columns import COLUMNS, Columns
 from stream_dedup.core.model import SIGNATURE_BYTES, Status, Widths
 
 N, WIDTHS = 5, Widths(8, 16)
@@ -31,7 +31,7 @@ def columns() -> Columns:
 
 def values(columns: Columns) -> dict[str, list[Any]]:
     """Each column as a list."""
-    return {name: list(map(_value, getattr(columns, name))) for name in names_of(Columns)}
+    return {name: list(map(_value, getattr(columns, name))) for name in COLUMNS}
 
 
 def _value(value: Any) -> Any:  # noqa: ANN401 - an element of any column

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import xxhash
 
-from stream_dedup.core.columns import Columns, Texts, names_of
+from stream_dedup.core.columns import COLUMNS, Columns, Texts
 from stream_dedup.core.decode import InputFormat, RawRecord
 from stream_dedup.core.entry import Batch, decode, encode, make_batch
 from stream_dedup.core.fingerprinter import EntryMaker, Fingerprinter, rejected_columns
@@ -69,7 +69,7 @@ def same(a: Columns, b: Columns) -> bool:
             return list(one) == list(other)
         return one.dtype == other.dtype and np.array_equal(one, other)
 
-    return all(equal(getattr(a, name), getattr(b, name)) for name in names_of(Columns))
+    return all(equal(getattr(a, name), getattr(b, name)) for name in COLUMNS)
 
 
 def test_an_entry_depends_on_its_record_alone() -> None:

@@ -165,17 +165,3 @@ def two_rows() -> dict[str, object]:
         "sketches": np.ones((2, 8)),
         "reasons": ["", "no text"],
     }
-
-
-def test_a_copied_batch_shares_no_memory() -> None:
-    """So it may be kept longer than those that were decoded with it."""
-    found = decode_batches([encode(drawn(random.Random(1)))] * 2)[1]
-    assert found is not None
-    copied = found.copied()
-    for name in (one.name for one in fields(Batch)):
-        one, other = getattr(found, name), getattr(copied, name)
-        if isinstance(one, Texts):
-            one, other = one.ends, other.ends
-        if isinstance(one, np.ndarray):
-            assert np.array_equal(one, other)
-            assert other.base is None

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stream_dedup import _native
-from stream_dedup.core.columns import Columns, names_of
+from stream_dedup.core.columns import COLUMNS, Columns
 from stream_dedup.core.decode import RawRecord
 from stream_dedup.core.fingerprinter import EntryMaker, Fingerprinter
 from stream_dedup.core.model import Status
@@ -40,7 +40,7 @@ def _assert_rejected_alone(columns: Columns, expected: Columns) -> None:
     assert not columns.margins[AT].any()
     assert not columns.sketches[AT].any()
     others = [row for row in range(len(columns)) if row != AT]
-    for name in names_of(Columns):
+    for name in COLUMNS:
         made, sound = list(getattr(columns, name)), list(getattr(expected, name))
         assert np.array_equal([made[row] for row in others], sound), name
 

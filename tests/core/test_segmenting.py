@@ -4,7 +4,7 @@ import random
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -43,7 +43,7 @@ def cut(run: str, own: Own = (), *, simplified: bool = False) -> Counter[str]:
     return Counter({name: count for name, count, *_ in features})
 
 
-def real_runs(texts: list[str]) -> set[str]:
+def real_runs(texts: Sequence[str]) -> set[str]:
     return {run for text in (*texts, *SAMPLE, *MORE) for run in RUN.findall(text)}
 
 

@@ -3,10 +3,11 @@
 Real ones from the folder that STREAM_DEDUP_DATA names; where it is not set, the sample below, of our own writing.
 """
 
+import functools
 import gzip
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 SAMPLE = (
@@ -109,12 +110,13 @@ def texts_of(file: Path) -> Iterator[str]:
             yield from (row[field] for field in FIELDS if field in row)
 
 
-def all_texts() -> list[str]:
+@functools.cache
+def all_texts() -> tuple[str, ...]:
     """Every text there is."""
-    return [text for file in data_files() for text in texts_of(file)] or list(SAMPLE)
+    return tuple(text for file in data_files() for text in texts_of(file)) or SAMPLE
 
 
-def some_texts(limit: int) -> list[str]:
+def some_texts(limit: int) -> Sequence[str]:
     """As many of them, from every file alike."""
     texts = all_texts()
     return texts[:: max(1, len(texts) // limit)]

@@ -9,8 +9,8 @@ import jsonschema
 import kubernetes_validate
 import pytest
 
-from stream_dedup.config.model import Config
-from stream_dedup.sizing import THREAD_MEMORY, WORKER_MEMORY
+from stream_dedup.cli.size import THREAD_MEMORY, WORKER_MEMORY
+from stream_dedup.config.model import Config, read_secret
 from stream_dedup.worker.worker import FORCED_EXTRA_S
 from tests.deploy.manifests import (
     DEPLOY,
@@ -162,7 +162,7 @@ def test_times_fit_the_program(config: Config) -> None:
 
 def test_secrets_are_files(config: Config) -> None:
     """No password stands in a manifest: the configuration names files."""
-    assert config.kafka.sasl_secret() == "secret"
+    assert read_secret(config.kafka.sasl_password_file) == "secret"
     assert "env" not in WORKER
 
 

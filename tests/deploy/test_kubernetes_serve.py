@@ -9,13 +9,13 @@ import pytest
 from click.testing import CliRunner
 
 from stream_dedup.cli import cli
+from stream_dedup.cli.size import THREAD_MEMORY, WORKER_MEMORY
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.errors import UserError
 from stream_dedup.serve.checking import CHECKED_S
 from stream_dedup.serve.clusters import END_S
 from stream_dedup.serve.server import BODIES, OPEN_PAGES
-from stream_dedup.sizing import THREAD_MEMORY, WORKER_MEMORY
 from tests.deploy.manifests import (
     DEPLOY,
     FOLDER,

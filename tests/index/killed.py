@@ -1,4 +1,4 @@
-"""Run as a process that is killed: applies a log from where its index stands, one record at a time, and says so."""
+"""Run as a process that is killed: applies a log from where its index stands, some records at a time, and says so."""
 
 import sys
 from pathlib import Path
@@ -11,6 +11,8 @@ from tests.random_logs import RandomLog, stepwise_log
 
 SETTINGS = IndexSettings(fold_entries=60, most_buffer_bytes=64 << 10)
 BATCHES = 240
+TOGETHER = 3
+"""Records that are applied together: batches of new articles share a write."""
 SCHEME = scheme_of(8)
 RULES = {
     "search": DIRECTED,
@@ -42,11 +44,12 @@ def main(path: str) -> int:
     index = LogIndex.open(Path(path), scheme=SCHEME, settings=SETTINGS)
     if index.log_id is None:
         index.begin("a log")
-    for record in the_log().records:
-        if record.offset >= index.next_offset:
-            index.apply([record])
-            sys.stdout.write(f"{record.offset}\n")
-            sys.stdout.flush()
+    left = [record for record in the_log().records if record.offset >= index.next_offset]
+    while left:
+        some, left = left[:TOGETHER], left[TOGETHER:]
+        index.apply(some)
+        sys.stdout.write(f"{some[-1].offset}\n")
+        sys.stdout.flush()
     index.close()
     sys.stdout.write("done\n")
     sys.stdout.flush()

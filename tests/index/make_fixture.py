@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from stream_dedup import Index
-from stream_dedup.api import _Article, _content, _scope, article_ids, open_library
+from stream_dedup.api import _article, article_ids, open_library
 from stream_dedup.core.entry import LogRecord, decode, encode
 from stream_dedup.core.fingerprinter import Fingerprints
 from stream_dedup.core.model import FINGERPRINT_BITS, SIGNATURE_BITS, similarity
@@ -76,7 +76,7 @@ def new_sketched_log() -> list[LogRecord]:
 
 def search_of(library: Index, content: str | int, scope: str | None) -> dict[str, Any]:
     """A search, as the fixture holds it, and what it finds."""
-    made = library._made([_Article("", _content(content), _scope(scope))])
+    made = library._made([_article("", content, scope)])
     columns = {name: column.tobytes().hex() for name, column in zip(COLUMNS, made.fingerprints, strict=True)}
     rules = library._rules(isinstance(content, int), None, None, None)
     found = [list(one) for one in library.search(content, scope)]

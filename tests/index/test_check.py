@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pytest
 
-from stream_dedup.core.columns import Columns, names_of
+from stream_dedup.core.columns import COLUMNS, Columns
 from stream_dedup.core.entry import Batch, LogRecord
 from stream_dedup.core.model import Judgement, Verdict, log_position
 from stream_dedup.core.rules import COPIES_LIMIT, Rules
@@ -35,7 +35,7 @@ def kept(index: LogIndex) -> IndexStats:
 def columns_of(batch: Batch, rows: slice) -> Columns:
     """The columns of some entries, as they are before they are logged."""
     columns = batch.rows(rows)
-    return Columns(**{name: getattr(columns, name) for name in names_of(Columns)})
+    return Columns(**{name: getattr(columns, name) for name in COLUMNS})
 
 
 def is_unlogged(index: LogIndex, batch: Batch) -> bool:

@@ -12,9 +12,8 @@ from stream_dedup.core.model import Status
 from stream_dedup.core.query import Articles, Query, query_of
 from stream_dedup.core.rules import Rules
 from stream_dedup.index import IndexSettings, LogIndex
-from tests.amount import FULL
 from tests.definition import NOTHING_WITHDRAWN, near_by_definition, plain_entries
-from tests.index.checks import add_numbers, finish_merges, near_of
+from tests.index.checks import add_numbers, near_of
 from tests.logs import SCHEME
 from tests.random_logs import RandomEntries
 
@@ -51,42 +50,6 @@ def by_definition(
     columns = plain_entries(entries, np.zeros(len(values), np.uint64), queries, np.zeros(len(wanted), np.uint64))
     rules = Rules(SCHEME, distance=k, bucket_limit=limit)
     return near_by_definition(columns, rules, as_of, np.zeros((len(wanted), 32), np.uint8))
-
-
-@pytest.mark.parametrize("k", range(12) if FULL else (0, 3, 4, 7, 8, 11))
-@pytest.mark.parametrize("kind", ["clustered", "random"])
-def test_near_is_what_the_reference_finds(tmp_path: Path, k: int, kind: str) -> None:
-    """Every near entry is found, at its distance, as of any log position, whatever is stored, at any limit."""
-    rng = random.Random(100 * k + len(kind))
-    source = RandomEntries(rng, 4 if kind == "clustered" else 400, tables=4)
-    settings = IndexSettings(fold_entries=rng.choice([1, 30, 100, 10_000]), memory_mib=rng.choice([0, 17, 1_000]))
-    index = open_library(tmp_path, SCHEME, settings)
-    entries: list[int] = []
-    for _ in range(12 if FULL else 6):
-        values = [source.fingerprint() for _ in range(rng.randint(1, 30))]
-        add_numbers(index, values)
-        entries += values
-        if rng.random() < 0.3:
-            finish_merges(index)
-        wanted = [source.fingerprint() for _ in range(6)] + [rng.choice(entries) for _ in range(2)]
-        as_of = [rng.randint(0, len(entries)) for _ in wanted]
-        for limit in (1, 5, 16_384):
-            expected = by_definition(entries, wanted, as_of, k, limit)
-            assert found(index, query(wanted, as_of, k, limit)) == expected
-    index.close()
-
-
-def test_the_best_of_each_query_are_the_first_of_all(tmp_path: Path) -> None:
-    """A bound on what is kept for each query keeps the nearest, then the earliest."""
-    rng = random.Random(5)
-    source = RandomEntries(rng, 2, tables=4)
-    values = [source.fingerprint() for _ in range(200)]
-    index = open_library(tmp_path, SCHEME, IndexSettings(fold_entries=64))
-    add_numbers(index, values)
-    wanted = [source.fingerprint() for _ in range(20)]
-    everything = found(index, query(wanted, [200] * 20, 7, 50))
-    assert found(index, query(wanted, [200] * 20, 7, 50, best=3)) == [each[:3] for each in everything]
-    index.close()
 
 
 @pytest.mark.parametrize("memory_mib", [0, 17, 1_000])

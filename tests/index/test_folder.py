@@ -146,7 +146,7 @@ def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
     (tmp_path / "current").write_text(json.dumps(pointer | {"format": 99}))
     before = tree(tmp_path)
     for opening in (LogIndex.open, LogIndex.read, partial(LogIndex.open, emptied=True)):
-        with pytest.raises(UserError, match=r"has format 99, and this program reads format 9: name a folder that is"):
+        with pytest.raises(UserError, match=r"has format 99, and this program reads format 10: name a folder that is"):
             opening(tmp_path, scheme=SCHEME)
     assert tree(tmp_path) == before
     (tmp_path / "current").write_text("{")

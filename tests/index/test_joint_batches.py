@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from stream_dedup.audit.reference import plain_log
-from stream_dedup.core.entry import Basis, Batch, Forgotten, LogRecord, Trim, decode_batches
-from stream_dedup.core.model import LogOffset, SourceOffset, log_position
+from stream_dedup.core.entry import Basis, Batch, Forgotten, LogRecord, Trim
+from stream_dedup.core.model import LogOffset, SourceOffset
 from stream_dedup.errors import RefusedError
 from stream_dedup.index import IndexSettings, LogIndex, applying, tables
 from stream_dedup.index.store import Store, WriteBatch
@@ -242,19 +242,3 @@ def test_records_before_one_that_is_refused_are_applied(
     with open_index(tmp_path) as index:
         assert index.next_offset == (0 if refused == "before any rules" else 4)
         assert index.verify() == []
-
-
-def test_a_record_that_is_read_keeps_no_memory_of_others(tmp_path: Path) -> None:
-    """Records that were decoded together share memory; one that is read may be kept when the others are gone."""
-    records = [new_batch(at, 10 * at) for at in range(1, 9)]
-    batches = decode_batches([each.raw for each in records])
-    together = [each._replace(payload=batch) for each, batch in zip(records, batches, strict=True) if batch is not None]
-    with build(open_index(tmp_path), [rules_record(0), *together]) as index:
-        assert index.next_offset == 9
-        for _ in range(2):
-            record, row = index.entry(log_position(LogOffset(3), 1))
-            assert isinstance(record.payload, Batch)
-            assert record.payload.offset(row) == 31
-            others = [batch.signatures for batch in batches if batch is not None]
-            assert np.shares_memory(others[0].base, others[1])
-            assert not any(np.shares_memory(record.payload.signatures, other) for other in others)

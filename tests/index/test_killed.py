@@ -19,7 +19,7 @@ LOST = 30
 
 
 def run_until(path: Path, lines: int) -> int | None:
-    """Start the process, kill it after so many records; log offset of the last one, none where it ended before."""
+    """Start the process, kill it after so many lines; log offset of the last one, none where it ended before."""
     last = -1
     reader, writer = os.pipe()
     process = forks().start("tests.index.killed:main", [str(path)], [0, writer, 2])
@@ -45,7 +45,7 @@ def test_a_killed_process_leaves_an_index_as_of_its_applied_position(tmp_path: P
     records = the_log().records
     kills = stored = 0
     positions = []
-    while (last := run_until(tmp_path / "killed", rng.randint(4, 14 if FULL else 80))) is not None:
+    while (last := run_until(tmp_path / "killed", rng.randint(2, 8 if FULL else 26))) is not None:
         kills += 1
         index = LogIndex.open(tmp_path / "killed", scheme=SCHEME, settings=SETTINGS)
         assert index.verify() == []
@@ -56,7 +56,7 @@ def test_a_killed_process_leaves_an_index_as_of_its_applied_position(tmp_path: P
         if known:
             check_standing(index, plain_log(known))
         index.close()
-    assert kills >= (25 if FULL else 4)
+    assert kills >= (12 if FULL else 4)
     assert stored > 0
     assert positions == sorted(positions)
     killed = LogIndex.open(tmp_path / "killed", scheme=SCHEME, settings=SETTINGS)

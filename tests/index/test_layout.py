@@ -20,21 +20,22 @@ from stream_dedup.index.layout import Head, Segment
 )
 def test_heads(head: Head) -> None:
     """Times and the mask of originals come back as they were."""
-    again = Head.decode(head.encode())
+    again, value = Head.split(head.encode() + b"the value")
+    assert value == b"the value"
     rows = np.arange(head.entries)
     assert again.entries == head.entries
     assert again.times_of(rows).tolist() == head.times_of(rows).tolist()
     assert (again.originals is None) == (head.originals is None)
     assert (again.original_count, again.first) == (head.original_count, head.first)
-    with pytest.raises(CorruptError, match="does not fit its"):
-        Head.decode(head.encode()[:-1])
+    with pytest.raises(CorruptError, match="shorter than its head"):
+        Head.split(head.encode()[:-1])
 
 
 def test_source_ranges_sort_by_partition_and_offset() -> None:
     """Keys are in order of topic id, partition, offset."""
     keys = [layout.segment_key(bytes([t]) * 16, p, o) for t in (1, 2) for p in (0, 300) for o in (0, 255, 256, 1 << 40)]
     assert keys == sorted(keys)
-    segment = Segment(SourceOffset(256), SourceOffset(300), LogOffset(8), -5, 7)
+    segment = Segment(SourceOffset(256), SourceOffset(300), LogOffset(8), -5)
     assert layout.read_segment(layout.segment_key(bytes(16), 3, 256), segment.encode()) == ((bytes(16), 3), segment)
     with pytest.raises(CorruptError, match="cannot be read"):
         layout.read_segment(b"S", b"")

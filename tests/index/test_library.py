@@ -11,7 +11,6 @@ from stream_dedup.core.model import LogOffset
 from stream_dedup.core.probes import words
 from stream_dedup.errors import RefusedError, UnavailableError, UserError
 from stream_dedup.index import IndexSettings, LogIndex, records, tables
-from stream_dedup.index.layout import Head
 from stream_dedup.index.store import Store, WriteBatch
 from tests.index.checks import add_signatures
 from tests.logs import SCHEME
@@ -72,9 +71,9 @@ def test_each_batch_is_read_once_for_the_ids_of_a_search(tmp_path: Path, monkeyp
         decoded: list[LogOffset] = []
         decode = records.StoredRecords._decode
 
-        def counted(of: records.StoredRecords, offset: LogOffset, raw: bytes, head: Head) -> records.StoredRecord:
+        def counted(of: records.StoredRecords, offset: LogOffset, stored: bytes) -> records.StoredRecord:
             decoded.append(offset)
-            return decode(of, offset, raw, head)
+            return decode(of, offset, stored)
 
         monkeypatch.setattr(records.StoredRecords, "_decode", counted)
         found = [match.id for match in index.search(0, k=3)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ from stream_dedup.core.arrays import I64
 from stream_dedup.core.entry import Batch, LogRecord
 from stream_dedup.core.model import Judgement, log_position
 from stream_dedup.index import IndexSettings, LogIndex, log_index
-from stream_dedup.index.layout import RUNS, read_json
+from stream_dedup.index.layout import RUNS
 from tests.amount import FULL
 from tests.index.checks import finish_merges
 from tests.logs import DELETING_SCHEME
@@ -84,7 +85,7 @@ def runs_by_family() -> list[set[int]]:
     chunks, directories = (
         {int.from_bytes(key[1:5], "big") for key in data if key[:1] == name} for name in (b"C", b"D")
     )
-    return [chunks, directories, set(read_json(data[RUNS]) if RUNS in data else [])]
+    return [chunks, directories, set(json.loads(data[RUNS]) if RUNS in data else [])]
 
 
 @pytest.fixture

@@ -166,9 +166,9 @@ GARBAGE = {
     "a number": b"7",
     "nested": b"[" * 50_000,
     "long": b" " * 100_000,
-    "lists": b'{"format": 9, "data": []}',
+    "lists": b'{"format": 10, "data": []}',
     "a long number": b'{"format": ' + b"9" * 5000 + b', "data": "data-1"}',
-    "half a surrogate": b'{"format": 9, "data": "\\ud800"}',
+    "half a surrogate": b'{"format": 10, "data": "\\ud800"}',
 }
 UNREADABLE: dict[str, Callable[[Path], object]] = {
     "link": lambda file: file.symlink_to(file.with_name("data-1") / "CURRENT"),

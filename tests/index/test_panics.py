@@ -189,7 +189,7 @@ def test_a_panic_at_opening_leaves_the_folder_to_the_next_opening(
         panic(native)
 
     with monkeypatch.context() as patch:
-        patch.setattr(RowColumn, "_check_end", planted)
+        patch.setattr(RowColumn, "_read_tail", planted)
         with pytest.raises(DefectError, match=f"^opening the index {tmp_path}: a defect in the native core"):
             LogIndex.open(tmp_path, scheme=SCHEME)
     assert_sound(tmp_path, articles_log())

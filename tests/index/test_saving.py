@@ -1,5 +1,6 @@
 """An index whose content does not agree is refused at opening, and what can be read of it is saved."""
 
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from stream_dedup.errors import CorruptError, StreamDedupError
 from stream_dedup.folders import Owner
 from stream_dedup.index import LogIndex, only_copy_in, save
 from stream_dedup.index.folder import Folder
-from stream_dedup.index.layout import LAST_ROWS, ROW, STATE, chunk_key, json_value, offset_key, read_json
+from stream_dedup.index.layout import LAST_ROWS, ROW, STATE, chunk_key, offset_key
 from stream_dedup.index.store import IndexSettings, Store
 from stream_dedup.index.tables import ROW_CHUNK_BYTES
 
@@ -44,7 +45,7 @@ def _change(folder: Path, change: Callable[[Store], dict[bytes, bytes | None]]) 
 
 
 def _state(**values: object) -> Callable[[Store], dict[bytes, bytes | None]]:
-    return lambda store: {STATE: json_value(read_json(store.get([STATE])[0]) | values)}
+    return lambda store: {STATE: json.dumps(json.loads(store.get([STATE])[0]) | values).encode()}
 
 
 def _row(number: int, field: int, value: int) -> Callable[[Store], dict[bytes, bytes | None]]:
@@ -64,7 +65,7 @@ def _row(number: int, field: int, value: int) -> Callable[[Store], dict[bytes, b
 
 
 def _last_head(store: Store) -> dict[bytes, bytes | None]:
-    key = offset_key(b"R", 2)
+    key = offset_key(b"E", 2)
     head = bytearray(store.get([key])[0])
     head[5:9] = (ARTICLES - 1).to_bytes(4, "little")
     return {key: bytes(head)}
@@ -81,7 +82,7 @@ DAMAGE: dict[str, tuple[Callable[[Store], dict[bytes, bytes | None]], str, int]]
     "the number of the last record": (_last_head, "its last log record ends at number", ARTICLES),
     "the rows of the last record": (_row(ARTICLES - 2, 4, 9), "are not those of the log", ARTICLES),
     "no source range": (_no_ranges, "no source range has its entries", ARTICLES),
-    "no first record": (lambda _: {offset_key(b"E", 1): None, offset_key(b"R", 1): None}, "its entries begin at", 188),
+    "no first record": (lambda _: {offset_key(b"E", 1): None}, "its entries begin at", 188),
     "no last record": (lambda _: {offset_key(b"E", 2): b"\1"}, "log record 2 cannot be read", 512),
 }
 

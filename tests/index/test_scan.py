@@ -39,32 +39,16 @@ def test_gives_what_the_reference_gives(case: Case) -> None:
 @pytest.mark.slow
 @examples(100)
 @given(case=cases())
-def test_candidates_and_look_ups_are_counted(case: Case) -> None:
+def test_candidates_are_counted(case: Case) -> None:
     """Every entry compared is counted; those at or after the article's own only where a posting list is short.
 
     Those that are trimmed are counted as long as they are in their runs.
     """
     query, world = under(case.query, candidates=None), case.world
     near = scan(query, case.lists)
-    assert near.lists == len(query) * query.plan.shape[1]
     at_the_end = np.full(len(query), len(world.rows))
     everything = replace(query, articles=replace(query.articles, before=at_the_end))
     assert candidates(query, world, case.lists.low_watermark) <= near.candidates <= candidates(everything, world)
-
-
-@pytest.mark.parametrize(
-    ("tables", "bits", "query_bits"),
-    [(4, 16, 20), (4, 16, 24), (4, 20, 16), (4, 20, 24), (4, 24, 16), (4, 24, 20), (2, 16, 16), (2, 24, 24)],
-)
-def test_a_plan_of_other_blocks_is_refused(tables: int, bits: int, query_bits: int) -> None:
-    """Of another width, or of tables that are not there: it would read other lists, or beyond a directory."""
-    world = make_world(np.random.default_rng(1), 300, 4, 3)
-    lists = make_lists(world, tables, 100, bits=bits)
-    query = ask(world, np.arange(200, 300), search_rules(world, None, bits=query_bits))
-    with pytest.raises(
-        ValueError, match=f"query of 4 tables with blocks of {query_bits} bits: the index has {tables} "
-    ):
-        scan(query, lists)
 
 
 def test_each_word_has_sure_bits_of_its_own() -> None:
@@ -99,7 +83,6 @@ def test_a_search_goes_on_where_it_stopped(fold: int, budget: int) -> None:
     lists = make_lists(world, 4, 150, 300, fold=fold, budget=budget)
     near = scan(query, lists)
     assert numbered(near, len(query)) == by_definition(world, lists, query)
-    assert near.lists == len(query) * query.plan.shape[1]
 
 
 def flood(size: int, budget: int = 1 << 30, fold: int = 1000) -> tuple[World, Lists]:
@@ -194,15 +177,6 @@ def test_the_bound_goes_on_in_the_next_posting_list() -> None:
         found.append(sum(map(len, near)))
     assert found == sorted(found)
     assert found[0] < found[2] < found[-1]
-
-
-@pytest.mark.parametrize("sketch_bytes", [0, 8])
-def test_rows_without_the_sketches_of_the_query_are_refused(sketch_bytes: int) -> None:
-    """Else the search would compare sketches with what stands behind a row."""
-    world = make_world(np.random.default_rng(7), 10, 4, 0, sketch_bytes)
-    wide = make_world(np.random.default_rng(7), 10, 4, 0, 16)
-    with pytest.raises(ValueError, match="have no sketches of 16 bytes"):
-        scan(ask(wide, np.array([9]), search_rules(wide, 8)), make_lists(world, 4))
 
 
 def test_arrays_of_any_layout_are_taken() -> None:

@@ -230,24 +230,6 @@ def test_a_longer_window_that_may_still_decide_holds_a_trim_back(tmp_path: Path)
     index.close()
 
 
-def test_the_window_cuts_through_a_record_without_kafka(tmp_path: Path) -> None:
-    """Where entries have log times of their own, those after the horizon keep their coordinates."""
-    times = np.array([START_TIME, START_TIME + 500, START_TIME + 20, START_TIME + 600])
-    records = [rules_record(0, window_ms=50), batch_record(1, START_TIME, [1], [90])]
-    records += [rules_record(2, window_ms=50), batch_record(3, times, [1, 2, 3, 4], [0, 1, 3, 4])]
-    records += [trim_record(4, START_TIME, 2, START_TIME + 50)]
-    index = build(often_folding(tmp_path), records)
-    check_standing(index, plain_log(records))
-    assert index.logged_positions(TOPICS[0], 0, np.array([0, 1, 3, 4])).tolist() == [
-        -1,
-        log_position(3, 1),
-        -1,
-        log_position(3, 3),
-    ]
-    assert index.verify() == []
-    index.close()
-
-
 def bytes_on_disk(path: Path) -> int:
     """Return the bytes of RocksDB's tables. It may remove one of them at any time."""
     total = 0

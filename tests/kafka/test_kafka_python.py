@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import threading
 import weakref
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +17,6 @@ from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config, KafkaConfig
 from stream_dedup.errors import UnavailableError
 from stream_dedup.kafka import hanging_transactions
-from stream_dedup.kafka.clients import SystemClock
 from stream_dedup.kafka.errors import port_error, port_errors
 from stream_dedup.kafka.fingerprint_log import KafkaLog
 from stream_dedup.kafka.kafka_python.sink import KafkaSink
@@ -208,16 +206,3 @@ def test_a_log_with_an_append_under_way_closes_without_an_error(log: KafkaLog) -
     append = log.append(rules(1))
     log.close()
     assert isinstance(append.error(), PassingError)
-
-
-def test_the_clock_is_the_machines() -> None:
-    """Time does not go back, an event ends a wait, and a spawned thread runs."""
-    clock = SystemClock()
-    before, event = clock.monotonic(), clock.event()
-    thread = clock.spawn("sets-it", event.set)
-    assert event.wait(60)
-    thread.join(30)
-    assert not thread.is_alive()
-    assert clock.monotonic() >= before
-    assert isinstance(thread, threading.Thread)
-    assert thread.daemon

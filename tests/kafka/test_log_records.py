@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from stream_dedup.core.entry import LOG_FORMAT_VERSION, LogRecord, decode, encode
-from stream_dedup.core.model import LogOffset
+from stream_dedup.core.entry import LOG_FORMAT_VERSION, decode, encode
 from stream_dedup.errors import CorruptError, RefusedError
 from stream_dedup.kafka.fingerprint_log import LOG_APPEND_TIME, log_records
 from tests.logs import START_TIME, batch, rules
@@ -71,12 +70,3 @@ def test_a_record_with_a_time_of_its_producer_is_refused_before_it_is_read() -> 
     records[1] = records[1]._replace(value=b"\4")
     with pytest.raises(CorruptError, match=r"topic a\.log, offset 3: "):
         log_records("a.log", records)
-
-
-def test_a_record_is_the_same_alone() -> None:
-    """One by one or together."""
-    together = log_records("a.log", consumed())
-    alone: list[LogRecord] = [log_records("a.log", [one])[0] for one in consumed()]
-    assert [record.offset for record in together] == [record.offset for record in alone]
-    assert [encode(record.payload) for record in together] == [encode(record.payload) for record in alone]
-    assert alone[0].offset == LogOffset(0)

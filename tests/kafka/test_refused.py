@@ -10,7 +10,7 @@ from kafka import KafkaAdminClient
 
 from stream_dedup.cli import run
 from stream_dedup.config.model import Config
-from stream_dedup.errors import EXIT_OK, EXIT_REFUSED, EXIT_USER
+from stream_dedup.errors import EXIT_FOUND, EXIT_OK, EXIT_REFUSED, EXIT_USER
 from stream_dedup.kafka.admin import topic_ids
 from stream_dedup.kafka.clients import connect_log
 from stream_dedup.kafka.rules_log import apply_rules
@@ -66,9 +66,9 @@ def tried(
 
 
 def test_wrong_topics(
-    config: Config, admin: KafkaAdminClient, tried: Tried, capsys: pytest.CaptureFixture[str]
+    config: Config, admin: KafkaAdminClient, tried: Tried, flags: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each command says the same, and after the one remedy the next one works."""
+    """Each command says the same, as does ``topics check``, and after the one remedy the next one works."""
     big = {config.topics.input[0]: {"configs": {MESSAGE_BYTES: "20000000"}}}
     admin.create_topics(big | {config.topics.duplicate: {}}, wait_for_metadata=True)
     before = tried.left()
@@ -78,8 +78,11 @@ def test_wrong_topics(
         message = capsys.readouterr().err
         messages.add(message[message.index("the topics are not as they must be") :])
         assert tried.left() == before, command
-    assert len(messages) == 1
-    follow(admin, messages.pop())
+    (message,) = messages
+    assert run(["topics", "check", *flags]) == EXIT_FOUND
+    found = [line for line in capsys.readouterr().out.splitlines() if "it is not there" not in line]
+    assert message.splitlines()[1:] == [f"  {line}" for line in found]
+    assert follow(admin, message) == [config.topics.duplicate]
     wait_until(lambda: tried.run("rules apply") == EXIT_OK, LIMIT_S, "the broker has applied the change")
 
 

@@ -41,24 +41,6 @@ def effects(config: Config) -> list[tuple[int, Effect]]:
     return [(record.offset, record.effect) for record in read_rules(config).records]
 
 
-def test_first_rules(config: Config) -> None:
-    """An empty log begins with the configuration's rules, its topic made where it was missing."""
-    change = apply_rules(config)
-    assert (change.before, change.now) == (None, rules_of(config))
-    assert effects(config) == [(0, Effect.TOOK_FORCE)]
-
-
-def test_change_takes_force_and_applying_again_does_nothing(config: Config) -> None:
-    """A difference is appended with the next revision; without one nothing is."""
-    apply_rules(config)
-    change = apply_rules(with_match(config, search={"limit": 5}))
-    assert (change.now.revision, change.now.limit) == (2, 5)
-    assert apply_rules(with_match(config, search={"limit": 5})).record is None
-    history = read_rules(config)
-    assert history.in_force == change.now
-    assert (history.since, history.end) == (change.record, 2)
-
-
 def test_history_tells_void_and_restated_records(config: Config, admin: KafkaAdminClient) -> None:
     """The history says of each rules record what it did at its log position."""
     ensure_topics(admin, config)
@@ -72,16 +54,6 @@ def test_history_tells_void_and_restated_records(config: Config, admin: KafkaAdm
         Effect.TOOK_FORCE,
         Effect.VOID,
     ]
-
-
-def test_change_of_scheme_is_refused(config: Config) -> None:
-    """A scheme never changes within one log."""
-    apply_rules(config)
-    match = config.match.model_copy(update={"profile": profile_with(features={"seed": 7})})
-    other = config.model_copy(update={"match": match})
-    with pytest.raises(RefusedError, match=r"\(seed 0\)\n.*\(seed 7\)\n.*another --group"):
-        apply_rules(other)
-    assert effects(config) == [(0, Effect.TOOK_FORCE)]
 
 
 def test_search_may_change(config: Config) -> None:
@@ -128,12 +100,6 @@ def test_of_two_changes_at_once_the_second_is_refused(config: Config, monkeypatc
     in_force = read_rules(config).in_force
     assert in_force is not None
     assert in_force.limit == 9
-
-
-def test_log_that_is_not_there(config: Config) -> None:
-    """Rules of no log are no rules."""
-    with pytest.raises(UserError, match="there is no log"):
-        read_rules(config)
 
 
 def test_command(config: Config, flags: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from stream_dedup.cli import run
 from stream_dedup.config.model import MAX_RECORD_BYTES, Config
 from stream_dedup.dev.broker import DevCluster
-from stream_dedup.errors import EXIT_FOUND, EXIT_OK, EXIT_USER, UserError
+from stream_dedup.errors import EXIT_FOUND, EXIT_OK, UserError
 from stream_dedup.kafka import topics
 from stream_dedup.kafka.admin import topic_ids
 from stream_dedup.kafka.connection import make_admin
@@ -258,25 +258,6 @@ def test_an_input_topic_that_is_made_has_the_limit_of_the_broker(config: Config,
     assert settings_of(admin, free.topics.unique)[MESSAGE_BYTES] == str(MOST_MESSAGE_BYTES)
 
 
-@pytest.mark.parametrize("role", ["unique", "rejected"])
-def test_an_output_that_is_too_small_is_refused_once(
-    config: Config, admin: KafkaAdminClient, flags: list[str], role: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """``topics create`` and ``topics check`` print the same line; when its command is done, the topics are right."""
-    small = getattr(config.topics, role)
-    big = {config.topics.input[0]: {"configs": {MESSAGE_BYTES: "20000000"}}}
-    admin.create_topics(big | {small: {}}, wait_for_metadata=True)
-    assert run(["topics", "create", *flags]) == EXIT_USER
-    message = capsys.readouterr().err
-    assert run(["topics", "check", *flags]) == EXIT_FOUND
-    found = [line for line in capsys.readouterr().out.splitlines() if "it is not there" not in line]
-    assert message.splitlines()[1:] == [f"  {line}" for line in found]
-    assert follow(admin, message) == [small]
-    wait_until(lambda: all(one.topic != small for one in check_topics(admin, config)), LIMIT_S, "it is applied")
-    assert run(["topics", "create", *flags]) == EXIT_OK
-    assert check_topics(admin, config) == []
-
-
 def test_the_command_mends_what_is_wrong(config: Config, admin: KafkaAdminClient) -> None:
     """After the changes that the message names, the topics are right."""
     names = {config.log_topic, config.topics.unique, config.topics.duplicate, config.topics.rejected}
@@ -322,18 +303,6 @@ def check_remedy(config: Config, cluster: DevCluster) -> str:
     return warning.remedy
 
 
-def test_topic_ids(config: Config, admin: KafkaAdminClient) -> None:
-    """Ids are 16 bytes, absent topics are left out, and a recreated topic has another id."""
-    name = config.topics.unique
-    assert topic_ids(admin, [name]) == {}
-    admin.create_topics([name], wait_for_metadata=True)
-    first = topic_ids(admin, [name, "absent"])
-    assert {key: len(value) for key, value in first.items()} == {name: 16}
-    delete_topic(admin, name)
-    admin.create_topics([name], wait_for_metadata=True)
-    assert topic_ids(admin, [name])[name] != first[name]
-
-
 def test_command(config: Config, flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """``topics check`` finds missing topics, ``topics create`` makes them and prints their names."""
     assert run(["topics", "check", *flags]) == EXIT_FOUND
@@ -341,15 +310,6 @@ def test_command(config: Config, flags: list[str], capsys: pytest.CaptureFixture
     assert run(["topics", "create", *flags]) == EXIT_OK
     assert f"created {config.log_topic}\n" in capsys.readouterr().out
     assert run(["topics", "check", *flags]) == EXIT_OK
-
-
-def test_command_refuses_a_wrong_topic(
-    config: Config, admin: KafkaAdminClient, flags: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """``topics create`` ends with the exit code of a user error."""
-    admin.create_topics([config.log_topic], wait_for_metadata=True)
-    assert run(["topics", "create", *flags]) == EXIT_USER
-    assert "kafka-configs.sh" in capsys.readouterr().err
 
 
 def test_topics_that_match_are_checked_and_none_is_made(config: Config, admin: KafkaAdminClient) -> None:

@@ -15,8 +15,7 @@ from kafka.record.util import calc_crc32c
 
 from stream_dedup.cli import exit_code_of
 from stream_dedup.errors import EXIT_CORRUPT, CorruptError
-from stream_dedup.kafka.consumer_workarounds import UndecodedError, _NamedRecords, name_undecoded
-from stream_dedup.kafka.errors import port_error
+from stream_dedup.kafka.consumer_workarounds import _NamedRecords, name_undecoded
 from stream_dedup.ports import UnreadableError
 
 AT = TopicPartition("articles", 3)
@@ -65,23 +64,18 @@ def test_what_cannot_be_decoded_is_named(raw: bytes) -> None:
     """Behind what could; the client then fetches again from there, and does not look for a record for ever."""
     taken = records(batch(FIRST, NONE) + raw)
     assert [record.value for record in taken.take(2)] == VALUES
-    with pytest.raises(UndecodedError) as raised:
+    with pytest.raises(UnreadableError) as raised:
         taken.take(2)
-    assert (raised.value.partition, raised.value.offset) == (AT, FIRST + 2)
     assert not taken
-    told = port_error(raised.value)
-    assert isinstance(told, UnreadableError)
     for part in ("topic articles, partition 3", f"offset {FIRST + 2}", "No record was skipped", "then start again"):
-        assert part in str(told)
+        assert part in str(raised.value)
 
 
 def test_records_that_cannot_be_decoded_end_a_command_with_their_message() -> None:
     """Whatever does not handle the error: it is of those that a command raises on purpose."""
-    with pytest.raises(UndecodedError) as raised:
+    with pytest.raises(CorruptError) as raised:
         records(DAMAGED["a flipped bit"]).take(1)
-    told = port_error(raised.value)
-    assert isinstance(told, CorruptError)
-    assert exit_code_of(told) == EXIT_CORRUPT
+    assert exit_code_of(raised.value) == EXIT_CORRUPT
 
 
 FORMATS = [(0, NONE), (0, GZIP), (0, SNAPPY), (0, LZ4), (1, NONE), (1, GZIP), (1, SNAPPY), (1, LZ4)]
@@ -115,9 +109,8 @@ def test_what_the_broker_cannot_read_is_named(error: KafkaError) -> None:
     """The broker answers so when the log of the partition is damaged on its disk."""
     consumer = _Consumer(error)
     name_undecoded(consumer)
-    with pytest.raises(UndecodedError) as raised:
+    with pytest.raises(UnreadableError, match=re.escape(str(error))):
         consumer._fetcher._parse_fetched_data(_Fetched())
-    assert str(error) in str(port_error(raised.value))
 
 
 def test_another_answer_of_the_broker_is_left_as_it_is() -> None:
@@ -134,6 +127,5 @@ def test_records_of_a_codec_that_is_not_installed_are_named(
     """The error says what to install."""
     raw = batch(FIRST, compression)
     monkeypatch.setattr(codec, module, None)
-    with pytest.raises(UndecodedError) as raised:
+    with pytest.raises(UnreadableError, match=rf"{module} .*not found.* install the package or a release"):
         records(raw).take(2)
-    assert re.search(rf"{module} .*not found.* install the package or a release", str(port_error(raised.value)))

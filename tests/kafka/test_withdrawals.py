@@ -14,7 +14,7 @@ from stream_dedup.core.model import LogOffset, Status, log_position
 from stream_dedup.core.reasons import UNKNOWN_SCHEMA
 from stream_dedup.kafka import withdrawals
 from stream_dedup.kafka.log import WaitingLog
-from stream_dedup.kafka.withdrawals import Wanted, WithdrawnId, withdraw, withdrawn_entries
+from stream_dedup.kafka.withdrawals import Wanted, withdraw, withdrawn_entries
 from tests.logs import OTHER_TOPIC, TOPIC, Entry, delete_of, entries_batch, rules
 from tests.memory.world import MemoryWorld
 
@@ -139,11 +139,6 @@ def test_the_list_passes_over_positions_without_an_entry(log: Log) -> None:
     """A withdrawal may name what no batch holds."""
     log.add(articles(0, "a"), Withdrawal((log_position(0, 0), log_position(1, 0), log_position(1, 9))))
     assert log.listed() == [("a", "articles", 0, 2)]
-
-
-def test_an_id_is_known_if_an_article_has_it() -> None:
-    """Withdrawn now or before."""
-    assert [WithdrawnId("a", now, before).is_known for now, before in ((1, 0), (0, 1), (0, 0))] == [True, True, False]
 
 
 def deletes(first: int, *ids: str, topic: str = "articles", topic_id: bytes = TOPIC) -> Batch:

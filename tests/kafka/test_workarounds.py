@@ -3,10 +3,10 @@
 When a newer version is admitted, take each workaround out in turn and run the test that it is there for:
 
 * ``ask_anew``: test_coordinator.py, and the tests below of an admin client
-* ``NetClients`` and ``close_abandoned_sockets``: the tests below that look at open sockets, and at refusals
+* ``construct`` and ``close_abandoned_sockets``: the tests below that look at open sockets, and at refusals
 * ``deliver_last_response``: test_what_a_broker_sends_before_it_closes_is_delivered below
 * ``read_any_header_name``: test_a_header_name_that_is_not_utf_8_is_kept below
-* ``keep_transaction_requests``: test_client.py::test_commit_that_begins_while_the_broker_is_away
+* ``keep_transaction_requests``: test_commit_that_begins_while_the_broker_is_away below
 * ``end_sender``: test_committer.py (a producer that is given up while records are left to send)
 * ``keep_rejoining``: test_source.py::test_second_member_joins_and_leaves, some thirty times
 * ``take_finished_joins``: the same test beside three busy processes, some ten times
@@ -31,14 +31,15 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafka import KafkaAdminClient, TopicPartition
+from kafka import KafkaAdminClient, OffsetAndMetadata, TopicPartition
+from kafka.admin import NewTopic
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.consumer import ConsumerCoordinator
 from kafka.errors import (
@@ -58,7 +59,9 @@ from kafka.protocol.admin import CreateTopicsRequest
 from kafka.protocol.metadata import CoordinatorType
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
+from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config, KafkaConfig
+from stream_dedup.dev.broker import DevBroker
 from stream_dedup.dev.broker.base import free_ports
 from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.kafka import client_workarounds, consumer_workarounds
@@ -146,6 +149,35 @@ def test_a_refused_connection_is_not_yet_a_connection() -> None:
     client = SimpleNamespace(await_ready=refuse)
     client_workarounds.keep_transaction_requests(SimpleNamespace(_sender=SimpleNamespace(_client=client)))
     assert client.await_ready(1, timeout_ms=5) is False
+
+
+@pytest.mark.slow
+@pytest.mark.full
+@pytest.mark.timeout(240)
+def test_commit_that_begins_while_the_broker_is_away(own_broker: DevBroker) -> None:
+    """The commit is done when the broker is back: no request of the transaction is lost."""
+    at = TopicPartition("articles", 0)
+    kafka = load_config(overrides={"kafka": {"brokers": own_broker.bootstrap, "group": "group"}}, environment={}).kafka
+    with closing(make_admin(kafka)) as admin:
+        admin.create_topics([NewTopic(at.topic, 1, 1)])
+    producer = make_producer(kafka, transactional_id="committing")
+    with closing(producer), ThreadPoolExecutor(1) as thread:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(at.topic, b"article").get(LIMIT_S)
+        producer.send_offsets_to_transaction({at: OffsetAndMetadata(7, "", -1)}, "group")
+        own_broker.kill()
+        connections = producer._sender._client._manager._conns
+        wait_until(lambda: not any(one.connected for one in connections.values()), LIMIT_S, "the broker is away")
+        commit = thread.submit(producer.commit_transaction)
+        own_broker.restart()
+        commit.result(LIMIT_S)
+    with closing(make_admin(kafka)) as admin:
+        wait_until(
+            lambda: [known.offset for known in committed_offsets(admin, "group").values()] == [7],
+            LIMIT_S,
+            "the offset is committed",
+        )
 
 
 def open_sockets() -> set[str]:
@@ -248,15 +280,14 @@ def test_an_interrupted_constructor_does_not_wait_for_its_thread() -> None:
     """A signal ends a program whose client waits for a name server, or for anything else that takes long."""
     answered, made = threading.Event(), list[KafkaNetClient]()
 
-    def construct() -> None:
-        with client_workarounds.NetClients() as net_clients:
-            made.append(net_clients.make())
-            made[0]._net.start()
-            made[0]._net.call_soon_threadsafe(answered.wait)
-            raise KeyboardInterrupt
+    def interrupted(kafka_client: Callable[[], KafkaNetClient]) -> None:
+        made.append(kafka_client())
+        made[0]._net.start()
+        made[0]._net.call_soon_threadsafe(answered.wait)
+        raise KeyboardInterrupt
 
     with ThreadPoolExecutor(1) as thread:
-        constructing = thread.submit(construct)
+        constructing = thread.submit(client_workarounds.construct, interrupted, {}, [])
         try:
             assert isinstance(constructing.exception(LIMIT_S), KeyboardInterrupt)
         finally:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core.columns import Texts, stored_columns
+from stream_dedup.core.columns import LOG_COLUMNS, Texts
 from stream_dedup.core.entry import LOG_FORMAT_VERSION, Batch
 from stream_dedup.core.model import MAX_ROWS, LogOffset, Status
 from stream_dedup.errors import CorruptError
@@ -75,7 +75,7 @@ def decoded_batch(raw: bytes) -> Batch:
 
 def _columns(reader: ByteReader, n: int) -> dict[str, Any]:
     """Read the columns of n entries, and add those that are not there."""
-    stored = stored_columns(Batch)
+    stored = LOG_COLUMNS
     names = {one.kind: name for name, one in stored.items()}
     (count,) = reader.take(1)
     table = list(ENTRY.iter_unpack(reader.take(count * ENTRY.size)))

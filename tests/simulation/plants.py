@@ -29,9 +29,9 @@ from stream_dedup.index.records import StoredRecord, Withdrawn
 from stream_dedup.index.store import Store
 from stream_dedup.index.tables import Tables
 from stream_dedup.index.trims import Coverage, TrimEffect, Trims
-from stream_dedup.ports import CommittedOffset, Partition, PassingError, PortError
+from stream_dedup.ports import CommittedOffset, Output, Partition, PassingError, PortError
 from stream_dedup.worker import decoding, opening, watches
-from stream_dedup.worker.assignments import Assignment, AssignmentOwner, AssignmentState, JudgedBatch, PolledBatch
+from stream_dedup.worker.assignments import Assignment, AssignmentOwner, JudgedBatch, PolledBatch
 from stream_dedup.worker.committer import Committer
 from stream_dedup.worker.decoding import HeldBatches
 from stream_dedup.worker.engine import Engine
@@ -72,11 +72,11 @@ def _patched(*patches: tuple[object, str, Any]) -> Callable[[], AbstractContextM
 # The worker.
 
 
-def _end_at_once(self: AssignmentOwner, assignment: object, _reason: str) -> None:
+def _end_at_once(self: AssignmentOwner, assignment: Assignment, _reason: str) -> None:
     """End an assignment without waiting for its batches."""
-    if self._current is assignment and self._state is AssignmentState.WORKING:
-        self._state = AssignmentState.IDLE
-        self._current = None
+    if not assignment.ended:
+        assignment.ended = True
+        self.current = None
 
 
 def _forget_ended(self: Engine) -> None:
@@ -170,7 +170,7 @@ _load = Coverage.load
 _added_by = Withdrawn.added_by
 _match = TopicWatch._match
 _deleted_by = Applied._deleted_by
-_send = Committer._send
+_outputs = Committer._outputs
 _apply_batch = Applied._apply_batch
 
 
@@ -199,10 +199,10 @@ def _deletes_and_copies(records: Sequence[StoredRecord]) -> Iterator[tuple[Store
             yield record, row
 
 
-def _delete_sent(self: Committer, batch: JudgedBatch) -> None:
+def _delete_sent(self: Committer, batch: JudgedBatch) -> Iterator[Output]:
     """Send an output for a delete, as of a unique article."""
     judged = [Judgement(Verdict.UNIQUE) if one.verdict is Verdict.DELETE else one for one in batch.judgements]
-    _send(self, replace(batch, judgements=judged))
+    return _outputs(self, replace(batch, judgements=judged))
 
 
 def _deleted_before(self: Applied, stored: Sequence[StoredRecord], rows: RowArray) -> Iterator[tuple[int, int, int]]:
@@ -303,8 +303,8 @@ def _stored_first(self: Tables, query: Query) -> Near:
     articles = np.repeat(np.arange(len(parts)), [len(part.queries) for part in parts])
     doc_numbers = np.concatenate([np.empty(0, np.int64), *(part.doc_numbers for part in parts)])
     distances = np.concatenate([np.empty(0, np.uint16), *(part.distances for part in parts)])
-    lists, compared = sum(part.lists for part in parts), sum(part.candidates for part in parts)
-    return Near(articles, doc_numbers, distances, lists, compared)
+    compared = sum(part.candidates for part in parts)
+    return Near(articles, doc_numbers, distances, compared)
 
 
 def _near_stored_first(tables: Tables, article: Query, stored: int) -> Near:
@@ -459,7 +459,7 @@ PLANTS = (
     Plant(
         "deletes have outputs",
         "a delete leaves as an article does",
-        _patched((Committer, "_send", _delete_sent)),
+        _patched((Committer, "_outputs", _delete_sent)),
     ),
     Plant(
         "unknown schema rejected",

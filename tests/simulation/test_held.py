@@ -30,4 +30,4 @@ def test_it_says_how_much_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         process = world.slots[0].running
         assert process is not None
         assert process.worker is not None
-        assert process.worker._assignments._held() == process.worker._assignments.batches > 0
+        assert process.worker._assignments.held() == process.worker._assignments.batches > 0

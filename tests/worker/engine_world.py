@@ -108,7 +108,7 @@ class World:
         self.membership: Membership | None = Membership(frozenset(), 1, "proof")
         self.metrics = Metrics(CollectorRegistry())
         self.clock = ManualClock()
-        self.tail: Any = SimpleNamespace(next_records=self._next_records, high_water=0, hurry=lambda: None)
+        self.tail: Any = SimpleNamespace(next_records=self._next_records, hurry=lambda: None)
         self.assignments = AssignmentOwner(lambda: self.membership, 100, 1 << 20, held=lambda: self.engine.held)
         self.engine = Engine(**self._collaborators())
 
@@ -118,7 +118,7 @@ class World:
             "config": SimpleNamespace(log_topic="group.fingerprints", input=self._input, kafka=kafka),
             "index": self.index,
             "tail": self.tail,
-            "log": SimpleNamespace(append=self._append, renew=self._renew),
+            "log": SimpleNamespace(append=self._append, renew=self._renew, high_water=lambda: 0),
             "fingerprinter": SimpleNamespace(submit=self._submit),
             "watch": SimpleNamespace(ids_since=lambda _: self.ids),
             "schemas": self._schemas,

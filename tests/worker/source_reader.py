@@ -57,7 +57,7 @@ class Reader:
             forgotten_before=lambda _topic_id, _partition: SourceOffset(0),
         )
         self.left = stack.enter_context(ExitStack())
-        self.left.callback(self.source.close)
+        self.left.callback(self.client.close)
 
     def poll(self) -> None:
         polled = self.source.poll(POLL_S)

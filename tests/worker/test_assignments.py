@@ -9,7 +9,7 @@ import pytest
 
 from stream_dedup.core.model import SourceOffset
 from stream_dedup.ports import CommittedOffset, Membership, Partition
-from stream_dedup.worker.assignments import Assignment, AssignmentOwner, AssignmentState, PolledBatch
+from stream_dedup.worker.assignments import Assignment, AssignmentOwner, PolledBatch
 
 AT = Partition("articles", 0)
 
@@ -46,11 +46,11 @@ def begun(owner: AssignmentOwner, group: Group) -> Assignment:
 
 def test_it_works_from_its_begin_to_its_end(owner: AssignmentOwner, group: Group) -> None:
     """Without a batch in flight an ended assignment is over at once, and the next one may begin."""
-    assert (owner.state, owner.current) == (AssignmentState.IDLE, None)
+    assert (owner.current, owner.batches) == (None, 0)
     first = begun(owner, group)
-    assert (owner.state, owner.current, owner.is_working(first)) == (AssignmentState.WORKING, first, True)
+    assert (owner.current, first.ended, owner.is_working(first)) == (first, False, True)
     owner.end(first, "for this test")
-    assert (owner.state, owner.current, owner.is_working(first)) == (AssignmentState.IDLE, None, False)
+    assert (owner.current, first.ended, owner.is_working(first)) == (None, True, False)
     second = begun(owner, group)
     assert (owner.is_working(first), owner.is_working(second)) == (False, True)
 
@@ -62,19 +62,12 @@ def test_a_begin_waits_for_every_batch_of_the_assignment_before(owner: Assignmen
     assert all(map(owner.reserve, batches))
     owner.end(assignment, "for this test")
     owner.release(batches[0])
-    assert (owner.state, owner.current) == (AssignmentState.ENDING, assignment)
-    with pytest.raises(RuntimeError, match="begins while another is ENDING"):
+    assert (owner.current, assignment.ended) == (assignment, True)
+    with pytest.raises(RuntimeError, match="batches of another may be in flight"):
         begun(owner, group)
     owner.release(batches[1])
-    assert (owner.state, owner.current) == (AssignmentState.IDLE, None)
+    assert owner.current is None
     begun(owner, group)
-
-
-def test_none_begins_beside_another(owner: AssignmentOwner, group: Group) -> None:
-    """There is one assignment at a time."""
-    begun(owner, group)
-    with pytest.raises(RuntimeError, match="begins while another is WORKING"):
-        begun(owner, group)
 
 
 def test_a_lost_membership_ends_it_before_anyone_says_so(owner: AssignmentOwner, group: Group) -> None:
@@ -104,7 +97,7 @@ def test_nothing_is_taken_for_an_ended_assignment(owner: AssignmentOwner, group:
     assert not owner.reserve(batch(assignment))
     owner.release(held)
     assert not owner.reserve(batch(assignment))
-    assert (owner.state, owner.batches) == (AssignmentState.IDLE, 0)
+    assert (owner.current, owner.batches) == (None, 0)
 
 
 def test_the_batches_in_flight_are_limited(owner: AssignmentOwner, group: Group) -> None:
@@ -172,11 +165,3 @@ def test_partitions_that_wait_for_a_schema_never_stop_the_others(group: Group, s
     assert held == owner.batches < 300
     held = 0
     assert owner.crowded(every) == {*every}, "the limit is reached"
-
-
-def test_at_the_limit_nothing_of_any_partition_is_polled(owner: AssignmentOwner, group: Group) -> None:
-    """Not of those that have nothing in flight either."""
-    assignment, other = begun(owner, group), Partition("articles", 1)
-    for _ in range(2):
-        assert owner.reserve(batch(assignment))
-    assert owner.crowded([AT, other]) == {AT, other}

@@ -28,7 +28,7 @@ from stream_dedup.ports import (
     RefusedByBrokerError,
 )
 from stream_dedup.worker import Step
-from stream_dedup.worker.assignments import AssignmentOwner, AssignmentState, JudgedBatch, PolledBatch
+from stream_dedup.worker.assignments import AssignmentOwner, JudgedBatch, PolledBatch
 from stream_dedup.worker.committer import BATCH_WAIT_S, MOST_FAILURES, MOST_FENCINGS, Committer
 from stream_dedup.worker.health import Watchdog
 from tests.worker.clocks import ManualClock
@@ -146,7 +146,7 @@ class World:
     @property
     def over(self) -> bool:
         """Whether the assignment has ended and let go of everything."""
-        return self.owner.state is AssignmentState.IDLE
+        return self.owner.current is None
 
 
 @pytest.fixture

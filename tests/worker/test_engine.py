@@ -26,7 +26,7 @@ from stream_dedup.ports import (
     RecordTooLargeError,
     RefusedByBrokerError,
 )
-from stream_dedup.worker.assignments import Assignment, AssignmentState, PolledBatch
+from stream_dedup.worker.assignments import Assignment, PolledBatch
 from stream_dedup.worker.engine import GATHER_S, IDLE_WAIT_S, note_applied
 from tests.logs import SCHEME, START_TIME, record
 from tests.worker.engine_world import BROKER_WAIT_S, MAKER, OTHER_ID, TOPIC_ID, Sent, World
@@ -85,7 +85,7 @@ def before_the_look_up(world: World, batch: PolledBatch) -> None:
 def before_judging(world: World, batch: PolledBatch) -> None:
     world.fingerprint(batch)
     world.engine._receive_batches()
-    world.engine._append_fingerprinted_spans()
+    world.engine._append_fingerprinted()
 
 
 def test_fingerprinted_batches_wait_for_others(world: World, assignment: Assignment) -> None:
@@ -130,7 +130,7 @@ def test_a_batch_whose_assignment_ends_is_dropped_once(
     reach(world, ended)
     world.membership = None
     world.steps()
-    assert (world.assignments.state, world.assignments.batches) == (AssignmentState.IDLE, 0)
+    assert (world.assignments.current, world.assignments.batches) == (None, 0)
     assert work.done()
     following = world.poll(world.begin(), 1, b'{"text": "two"}')
     world.ids = {"articles": TOPIC_ID}
@@ -155,7 +155,7 @@ def test_a_batch_that_is_forgotten_meanwhile_is_neither_logged_nor_judged(
     world.ids = {"articles": TOPIC_ID}
     world.steps()
     assert world.index.stats().articles == 0
-    assert (world.judged, world.assignments.state) == ([], AssignmentState.IDLE)
+    assert (world.judged, world.assignments.current) == ([], None)
 
 
 def test_nothing_is_appended_before_the_topic_was_looked_up(world: World, assignment: Assignment) -> None:
@@ -314,8 +314,9 @@ def test_articles_that_are_logged_are_not_logged_again(world: World, assignment:
     world.fingerprint(world.poll(assignment, 1, b'{"text": "one"}'))
     world.steps()
     again = world.poll(assignment, 0, b'{"text": "zero"}', b'{"text": "one"}', b'{"text": "two"}')
-    for first, value in ((0, b'{"text": "zero"}'), (2, b'{"text": "two"}')):
-        world.columns.pop(first).set_result(MAKER([RawRecord(None, value, "x")]))
+    assert [record.offset for record in world.submitted[0]] == [0, 2]
+    made = MAKER([RawRecord(None, value, "x") for value in (b'{"text": "zero"}', b'{"text": "two"}')])
+    world.columns.pop(0).set_result(made)
     world.steps()
     assert world.appended == [[1], [0], [2]]
     assert world.judged[-1].polled is again
@@ -351,7 +352,7 @@ def test_a_batch_that_is_forgotten_before_its_topic_was_looked_up_is_not_judged(
     """It was in the log, and waited; the trim that forgets it ends its assignment, and not the worker."""
     late = world.poll(assignment, 0, b'{"text": "one"}')
     world.fingerprint(late)
-    world.engine._append_fingerprinted_spans()
+    world.engine._append_fingerprinted()
     world.ids = None
     world.steps()
     trim = Trim(LogOffset(0), START_TIME + 1, Basis(1, LogOffset(2), (Forgotten(TOPIC_ID, 0, SourceOffset(1)),)))
@@ -359,7 +360,7 @@ def test_a_batch_that_is_forgotten_before_its_topic_was_looked_up_is_not_judged(
     world.ids = {"articles": TOPIC_ID}
     world.steps()
     assert world.index.forgotten_before(TOPIC_ID, 0) == 1
-    assert (world.judged, world.assignments.state) == ([], AssignmentState.IDLE)
+    assert (world.judged, world.assignments.current) == ([], None)
 
 
 def test_articles_that_a_trim_has_forgotten_are_not_logged_again(
@@ -371,7 +372,7 @@ def test_articles_that_a_trim_has_forgotten_are_not_logged_again(
     world.fingerprint(batch)
     world.steps()
     assert [offset for offsets in world.appended for offset in offsets if offset == 0] == []
-    assert (world.judged, world.assignments.state) == ([], AssignmentState.IDLE)
+    assert (world.judged, world.assignments.current) == ([], None)
 
 
 def test_what_is_logged_is_published_once_it_is_applied(world: World, assignment: Assignment) -> None:

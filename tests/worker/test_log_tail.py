@@ -105,7 +105,6 @@ def test_order_is_kept(reader: Scripted) -> None:
         wanted = [[2 * number, 2 * number + 1] for number in range(50) if number % 7]
         assert [taker.next() for _ in wanted] == wanted
         assert taker.tail.next_records() == []
-        assert taker.tail.high_water == 500
     assert not taker.wakes.acquire(blocking=False)
 
 

@@ -65,24 +65,6 @@ def present_id(made: Pipeline, admin: KafkaAdminClient) -> bytes:
     return topic_ids(admin, [made.topic])[made.topic]
 
 
-def test_an_end_between_two_polls(made: Pipeline, make_reader: Callable[..., Reader]) -> None:
-    """After a end everything from the committed offsets on comes again, once, wherever the polls had got to."""
-    reader = make_reader()
-    reader.poll_until(lambda: len(reader.offsets()) == PARTITIONS, "records of each partition")
-    done = dict(zip(made.partitions(), (0, 7, EACH), strict=True))
-    reader.commit(done)
-    before = reader.assignment
-    reader.end()
-    assert not reader.owner.is_working(before)
-    reader.poll_until(lambda: reader.read() > BATCH, "records of the new assignment")
-    assert reader.assignment.membership is before.membership
-    reader.owner.end(before, "late")  # a batch of the old assignment that fails late ends no other
-    assert reader.working
-    wanted = {at: list(range(first, EACH)) for at, first in done.items() if first < EACH}
-    reader.poll_until(lambda: reader.read() >= sum(map(len, wanted.values())), "every record comes")
-    assert reader.offsets() == wanted
-
-
 def test_a_batch_counts_the_memory_of_its_records(make_reader: Callable[..., Reader]) -> None:
     """Small ones take most of it beside their bytes, which alone would let four times the limit be in flight."""
     reader = make_reader()
@@ -115,22 +97,6 @@ def test_pause_ends_with_its_assignment(make_reader: Callable[..., Reader], resu
     if resumed_before_the_poll:
         reader.pause(paused=False)
     reader.poll()
-    reader.pause(paused=False)
-    reader.read_all({})
-
-
-@pytest.mark.expect_log("cannot be read yet")
-def test_pause_while_settling(make_reader: Callable[..., Reader], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Partitions that settle during a pause come when it ends, and not before."""
-    reader = make_reader()
-    held = hold(monkeypatch, lambda _partition: True)
-    reader.poll_until(lambda: bool(held), "settling was tried")
-    reader.pause(paused=True)
-    monkeypatch.undo()
-    reader.poll_until(lambda: len(reader.source._settled) == PARTITIONS, "every partition is settled")
-    for _ in range(5):
-        reader.poll()
-    assert not reader.batches
     reader.pause(paused=False)
     reader.read_all({})
 
@@ -191,23 +157,6 @@ def hold(monkeypatch: pytest.MonkeyPatch, wanted: Callable[[Partition], bool]) -
 
     monkeypatch.setattr(BatchSource, "start_of", slow)
     return held
-
-
-@pytest.mark.expect_log("cannot be read yet")
-def test_an_end_while_some_are_settled(
-    made: Pipeline, make_reader: Callable[..., Reader], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One partition cannot be settled yet: the others go on, and a end then loses no record of any."""
-    late = made.partitions()[1]
-    hold(monkeypatch, lambda partition: partition == late)
-    reader = make_reader()
-    reader.poll_until(lambda: reader.read() == RECORDS - EACH, "the others are read to their end")
-    assert late not in reader.offsets()
-    reader.end()
-    reader.poll_until(lambda: reader.read() >= BATCH, "the others come again")
-    assert late not in reader.offsets()
-    monkeypatch.undo()
-    reader.read_all({})
 
 
 def test_an_end_in_the_middle_of_settling(

@@ -26,7 +26,7 @@ from stream_dedup.ports import (
     SourceRecord,
     UnreadableError,
 )
-from stream_dedup.worker.assignments import AssignmentOwner, AssignmentState, PolledBatch
+from stream_dedup.worker.assignments import AssignmentOwner, PolledBatch
 from stream_dedup.worker.source import ERROR_PAUSE_S, SETTLE_PAUSE_S, SETTLE_S, BatchSource
 from stream_dedup.worker.watches import TopicWatch
 from tests.worker.clocks import ManualClock
@@ -142,7 +142,8 @@ def world() -> World:
     """A source that works: both partitions have begun."""
     made = World()
     made.poll()
-    assert made.owner.state is AssignmentState.WORKING
+    assert made.owner.current is not None
+    assert not made.owner.current.ended
     assert set(made.client.begun) == {AT, OTHER}
     return made
 
@@ -198,7 +199,7 @@ def test_a_topic_recreated_drops_what_was_polled(world: World) -> None:
     world.records(10, 11)
     world.latest_ids = {"articles": NEW_ID}
     assert world.poll() == []
-    assert world.owner.state is AssignmentState.IDLE
+    assert world.owner.current is None
 
 
 def test_records_of_a_lost_membership_are_dropped(world: World) -> None:
@@ -206,7 +207,7 @@ def test_records_of_a_lost_membership_are_dropped(world: World) -> None:
     world.records(10, 11)
     world.client.member = Membership(frozenset({AT}), 2, "proof")
     assert world.poll() == []
-    assert world.owner.state is AssignmentState.IDLE
+    assert world.owner.current is None
     world.poll()
     assert set(world.client.begun) == {AT}
 
@@ -251,7 +252,8 @@ def test_nothing_begins_before_every_batch_is_released(world: World) -> None:
     begun = dict(world.client.begun)
     for _ in range(3):
         assert world.poll() == []
-    assert (world.owner.state, world.client.begun) == (AssignmentState.ENDING, begun)
+    assert world.owner.current is not None
+    assert (world.owner.current.ended, world.client.begun) == (True, begun)
     world.owner.release(batch)
     world.poll()
     assert set(world.client.begun) == {AT}
@@ -266,7 +268,8 @@ def test_an_ending_assignment_does_not_spin_on_an_error(world: World, error: Por
     begun = world.clock.now
     world.client.error = error
     assert world.poll() == []
-    assert (world.owner.state, world.clock.now) == (AssignmentState.ENDING, begun + ERROR_PAUSE_S)
+    assert world.owner.current is not None
+    assert (world.owner.current.ended, world.clock.now) == (True, begun + ERROR_PAUSE_S)
 
 
 @pytest.mark.expect_log("cannot be read yet")

@@ -1,14 +1,5 @@
 """What every development broker has: interface, settings and limits, ports, a data folder, the check of its start.
 
-Contract of every implementation; one suite of tests checks all of them:
-
-* ``start`` returns when the broker has answered an admin request. It raises ``UnavailableError``, with the end of the
-  broker's log, after a time limit or as soon as the broker has ended.
-* ``stop`` shuts the broker down, ``kill`` ends it as a crash would; both return when the broker has ended. ``freeze``
-  stops it from answering without closing a connection; ``thaw`` undoes that. ``restart`` starts it again on the same
-  data and port.
-* ``close`` ends the broker and removes everything that it made; it may be called at any time and more than once.
-
 Ports: the kernel gives outgoing connections ports of the ephemeral range (from 32768 on Linux). A client may take such
 a port while a broker restarts, so the ports of brokers are below that range.
 
@@ -24,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import os
 import random
-import secrets
 import socket
 import struct
 import time
@@ -37,10 +27,12 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
 from stream_dedup.errors import UnavailableError, UserError
-from stream_dedup.kafka.client_workarounds import NetClients, close_abandoned_sockets
+from stream_dedup.kafka.client_workarounds import construct
 
 KAFKA_VERSION = "4.3.1"
 DEFAULT_IMAGE = f"apache/kafka:{KAFKA_VERSION}"
+CLUSTER_ID = "c3RyZWFtLWRlZHVwLWRldg"
+"""The cluster id of every development broker, 16 bytes in URL-safe base64: a data folder fits each of them."""
 
 BROKERS_VARIABLE = "STREAM_DEDUP_TEST_BROKERS"
 """Environment: addresses of a broker that runs already, to be used instead of one of our own."""
@@ -69,8 +61,7 @@ class BrokerSettings:
 
     ``port`` on loopback, None for a free one. ``data`` is the folder that keeps topics and records after the
     end; None for a temporary one. ``properties`` are added to Kafka's, by Kafka's names, and win over ours.
-    A ``short_lived`` broker starts with less processor time, and is slower later. ``nodes`` above 1 are a cluster;
-    ``cluster_id`` is the one that a node of it is formatted with, None for an own one.
+    A ``short_lived`` broker starts with less processor time, and is slower later. ``nodes`` above 1 are a cluster.
     """
 
     port: int | None = None
@@ -79,12 +70,6 @@ class BrokerSettings:
     properties: Mapping[str, str] = field(default_factory=dict)
     short_lived: bool = False
     nodes: int = 1
-    cluster_id: str | None = None
-
-
-def new_cluster_id() -> str:
-    """Return a cluster id in Kafka's form: 16 bytes in URL-safe base64. A leading - would be an option to its tools."""
-    return secrets.token_urlsafe(16).replace("-", "A")
 
 
 def server_properties(listen: str, port: int, controller_port: int, extra: Mapping[str, str]) -> dict[str, str]:
@@ -182,6 +167,8 @@ def usable_folder(folder: Path) -> Path:
 class DevBroker:
     """A broker for development. Use it as a context manager, or call ``start`` and ``close``.
 
+    The methods are the contract of every implementation; one suite of tests checks all of them.
+
     This one runs already, so it can be used, but not be stopped or killed; those that are started here are subclasses.
     """
 
@@ -224,11 +211,11 @@ class DevBroker:
         return True
 
     def stop(self) -> None:
-        """Shut the broker down within ``STOP_LIMIT_S``; keep its data."""
+        """Shut the broker down within ``STOP_LIMIT_S``; return when it has ended. Its data stay."""
         self._refuse("stopped")
 
     def kill(self) -> None:
-        """Kill the broker with SIGKILL; keep its data."""
+        """Kill the broker with SIGKILL; return when it has ended. Its data stay."""
         self._refuse("killed")
 
     def freeze(self) -> None:
@@ -239,7 +226,10 @@ class DevBroker:
         """Undo ``freeze``; does nothing to a broker that is not frozen."""
 
     def close(self) -> None:
-        """End the broker and remove everything that it made, except a data folder of the caller."""
+        """End the broker and remove everything that it made, except a data folder of the caller.
+
+        It may be called at any time and more than once.
+        """
 
     def log_tail(self) -> str:
         """Return the end of the broker's log."""
@@ -310,14 +300,8 @@ def _answers_admin(bootstrap: str, nodes: int) -> bool:
 @contextlib.contextmanager
 def admin_of(bootstrap: str) -> Iterator[KafkaAdminClient]:
     """Yield an admin client for the block; nothing of it is left, not even if a node is away."""
-    close_abandoned_sockets()
-    with NetClients() as net_clients:
-        admin = KafkaAdminClient(
-            bootstrap_servers=bootstrap.split(","),
-            request_timeout_ms=ADMIN_LIMIT_MS,
-            bootstrap_timeout_ms=ADMIN_LIMIT_MS,
-            kafka_client=net_clients.make,
-        )
+    limits = {"request_timeout_ms": ADMIN_LIMIT_MS, "bootstrap_timeout_ms": ADMIN_LIMIT_MS}
+    admin = construct(KafkaAdminClient, {"bootstrap_servers": bootstrap.split(","), **limits}, [])
     try:
         yield admin
     finally:

@@ -18,26 +18,25 @@ import functools
 import gc
 import importlib.util
 import os
-import time
 import warnings
 from pathlib import Path
 from typing import Any
 
 from stream_dedup.dev.broker.base import (
+    CLUSTER_ID,
     LOG_TAIL_LINES,
     STOP_LIMIT_S,
     BrokerSettings,
     DevBroker,
     free_ports,
-    new_cluster_id,
     server_properties,
     usable_folder,
 )
 from stream_dedup.dev.broker.keeper import Keeper
 from stream_dedup.errors import UnavailableError
 
-PULL_LIMIT_S = 300
-"""Pulling the image, seconds: about 200 MB over a line of 10 Mbit/s."""
+PULL_LIMIT_S = 60
+"""Silence of the engine while it pulls the image, seconds: it reports each step."""
 ENGINE_LIMIT_S = 10
 """One answer of the Docker engine, seconds: local, so milliseconds are usual."""
 DATA_FOLDER = "/var/lib/kafka/data"
@@ -53,23 +52,20 @@ def has_client() -> bool:
 @functools.cache
 def engine_answers() -> bool:
     """Return whether a Docker engine answers."""
-    with warnings.catch_warnings():
-        # Docker's client drops the socket of a refused connection without closing it: it is collected here.
-        warnings.simplefilter("ignore", ResourceWarning)
-        answers = _pinged()
-        gc.collect()
-    return answers
-
-
-def _pinged() -> bool:
     import docker  # noqa: PLC0415
     import docker.errors  # noqa: PLC0415
 
-    try:
-        with contextlib.closing(docker.from_env(timeout=ENGINE_LIMIT_S)) as client:
-            return bool(client.ping())
-    except (docker.errors.DockerException, OSError):
-        return False
+    answers = False
+    with warnings.catch_warnings():
+        # Docker's client drops the socket of a refused connection without closing it: it is collected here.
+        warnings.simplefilter("ignore", ResourceWarning)
+        with (
+            contextlib.suppress(docker.errors.DockerException, OSError),
+            contextlib.closing(docker.from_env(timeout=ENGINE_LIMIT_S)) as client,
+        ):
+            answers = bool(client.ping())
+        gc.collect()
+    return answers
 
 
 @functools.cache
@@ -86,20 +82,10 @@ def missing_image(image: str) -> str | None:
             client.images.get(image)
         except docker.errors.ImageNotFound:
             try:
-                _pull(client, image)
+                client.images.pull(image)
             except (docker.errors.DockerException, OSError) as error:
                 return f"the image {image} is not here and cannot be pulled ({error})"
     return None
-
-
-def _pull(client: Any, image: str) -> None:  # noqa: ANN401  (docker has no types)
-    deadline = time.monotonic() + PULL_LIMIT_S
-    repository, _, tag = image.rpartition(":") if ":" in image.rpartition("/")[2] else (image, "", "latest")
-    for step in client.api.pull(repository, tag=tag, stream=True, decode=True):
-        if "error" in step:
-            raise OSError(step["error"])
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not done within {PULL_LIMIT_S} s")
 
 
 class ContainerBroker(DevBroker):
@@ -117,7 +103,7 @@ class ContainerBroker(DevBroker):
         properties["log.dirs"] = DATA_FOLDER
         self._environment = {"KAFKA_" + name.upper().replace(".", "_"): value for name, value in properties.items()}
         self._environment["KAFKA_HEAP_OPTS"] = f"-Xms{settings.heap_mib // 2}m -Xmx{settings.heap_mib}m"
-        self._environment["CLUSTER_ID"] = _cluster_id(self._data)
+        self._environment["CLUSTER_ID"] = CLUSTER_ID
         if self._data is not None:
             self._environment["LOG_DIR"] = "/tmp"  # noqa: S108  (inside the container: any user can write there)
         self._maker: Any = None
@@ -147,11 +133,9 @@ class ContainerBroker(DevBroker):
             self._container.wait(timeout=STOP_LIMIT_S)
 
     def freeze(self) -> None:
-        """Pause all its processes."""
         self._container.pause()
 
     def thaw(self) -> None:
-        """Let them go on."""
         if self._state() == "paused":
             self._container.unpause()
 
@@ -165,7 +149,6 @@ class ContainerBroker(DevBroker):
         self._keeper.close()
 
     def log_tail(self) -> str:
-        """Return the last lines that it wrote."""
         if self._container is None:
             return "(no container)"
         return str(self._container.logs(tail=LOG_TAIL_LINES).decode(errors="replace"))
@@ -222,12 +205,3 @@ def _caller() -> str:
     with contextlib.closing(docker.from_env(timeout=ENGINE_LIMIT_S)) as client:
         rootless = any("name=rootless" in option for option in client.info().get("SecurityOptions") or ())
     return "0:0" if rootless else f"{os.geteuid()}:{os.getegid()}"
-
-
-def _cluster_id(data: Path | None) -> str:
-    """Return the id of the cluster that the folder holds already, else a new one."""
-    with contextlib.suppress(OSError):
-        for line in (data / "meta.properties").read_text().splitlines() if data else []:
-            if line.startswith("cluster.id="):
-                return line.removeprefix("cluster.id=").strip()
-    return new_cluster_id()

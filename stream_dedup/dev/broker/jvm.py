@@ -24,6 +24,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from stream_dedup.dev.broker.base import (
+    CLUSTER_ID,
     FORMAT_LIMIT_S,
     INSTALL_LIMIT_S,
     KAFKA_VERSION,
@@ -32,7 +33,6 @@ from stream_dedup.dev.broker.base import (
     BrokerSettings,
     DevBroker,
     free_ports,
-    new_cluster_id,
     server_properties,
     usable_folder,
 )
@@ -65,7 +65,6 @@ class JvmBroker(DevBroker):
         self._java += [QUICK_START] if settings.short_lived else []
         self._java += [f"-Dlog4j2.configurationFile={LOG_CONFIGURATION}", TOKEN_ARGUMENT + self._keeper.token]
         self._java += ["-cp", f"{jars}/*"]  # Java expands the star
-        self._cluster_id = settings.cluster_id or new_cluster_id()
         self._process: subprocess.Popen[bytes] | None = None
 
     def launch(self) -> None:
@@ -82,7 +81,6 @@ class JvmBroker(DevBroker):
             )
 
     def running(self) -> bool:
-        """Return whether the process runs."""
         return self._process is not None and self._process.poll() is None
 
     def stop(self) -> None:
@@ -95,16 +93,13 @@ class JvmBroker(DevBroker):
             self.kill()
 
     def kill(self) -> None:
-        """Kill the process with SIGKILL."""
         self._signal(signal.SIGKILL)
         self._wait()
 
     def freeze(self) -> None:
-        """Stop the process with SIGSTOP."""
         self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Continue the process with SIGCONT."""
         self._signal(signal.SIGCONT)
 
     def close(self) -> None:
@@ -115,7 +110,6 @@ class JvmBroker(DevBroker):
         self._keeper.close()
 
     def log_tail(self) -> str:
-        """Return the last lines of its log."""
         try:
             with self._log.open(errors="replace") as log:
                 return "".join(deque(log, LOG_TAIL_LINES))
@@ -134,7 +128,7 @@ class JvmBroker(DevBroker):
     def _format(self) -> None:
         self._data.mkdir(parents=True, exist_ok=True)
         command = [self._java[0], QUICK_START, *self._java[1:], "kafka.tools.StorageTool", "format"]
-        command += ["-t", self._cluster_id, "-c", str(self._properties)]
+        command += ["-t", CLUSTER_ID, "-c", str(self._properties)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=FORMAT_LIMIT_S, check=False)
         if done.returncode != 0:
             said = (done.stdout + done.stderr).strip()[-2000:]
@@ -161,14 +155,13 @@ class DevCluster(DevBroker):
         controllers, chosen = free[: self.nodes], free[self.nodes :]
         ports = [settings.port + number for number in range(self.nodes)] if settings.port else chosen
         voters = ",".join(f"{number}@127.0.0.1:{port}" for number, port in enumerate(controllers, 1))
-        cluster_id = new_cluster_id()
         self._nodes: list[JvmBroker] = []
         for number, (port, controller) in enumerate(zip(ports, controllers, strict=True), 1):
             listeners = {"listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}"}
             own = {"node.id": str(number), "controller.quorum.voters": voters, **listeners}
             properties = {**_replicated(self.nodes), **own, **settings.properties}
             data = None if settings.data is None else settings.data / f"node-{number}"
-            node = replace(settings, port=port, data=data, properties=properties, cluster_id=cluster_id)
+            node = replace(settings, port=port, data=data, properties=properties)
             self._nodes.append(JvmBroker(node, java, jars))
         self.bootstrap = ",".join(node.bootstrap for node in self._nodes)
         self.description = f"{self.nodes} nodes, each {self._nodes[0].description}"
@@ -184,7 +177,6 @@ class DevCluster(DevBroker):
         return all(node.running() for node in self._nodes)
 
     def close(self) -> None:
-        """End every node and remove everything that they made, except a data folder of the caller."""
         for node in self._nodes:
             node.close()
 

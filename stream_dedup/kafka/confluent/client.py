@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import kafka.errors as kafka_errors
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
+from stream_dedup.config.model import read_secret
 from stream_dedup.kafka.connection import (
     FETCH_BYTES,
     MAX_RESPONSE_BYTES,
@@ -66,8 +67,6 @@ QUEUE_FULL_MS = 50
 latency."""
 TOKEN_S = 60.0
 """A token is read again before it is so old: what it says of its own end is not looked at."""
-TIMEOUT_MARGIN_MS = 100
-"""The client demands that a request ends so long before its transaction does."""
 REFUSALS_TO_CONNECT = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
 """Somebody has to do something about a password or a certificate. The client tries again."""
 
@@ -130,11 +129,6 @@ def make_sender(
     )
 
 
-def request_timeout_ms(transaction_ms: int) -> int:
-    """Return the time for one request of a transactional producer: less than that of its transaction."""
-    return min(REQUEST_TIMEOUT_MS, transaction_ms - TIMEOUT_MARGIN_MS)
-
-
 def drop_unsent(producer: Producer) -> None:
     """Drop the records that are not acknowledged; the caller lets go of the producer, which ends its connections.
 
@@ -158,17 +152,11 @@ def within(limit_s: float, call: Callable[[], object]) -> None:
     """
     outcome: Future[object] = Future()
     try:
-        _start(outcome, call)
+        try:
+            threading.Thread(target=_make, args=(outcome, call), name="client-call", daemon=True).start()
+        except RuntimeError as error:
+            raise TimeoutError(str(error)) from error
         outcome.result(limit_s)
-    finally:
-        del outcome, call
-
-
-def _start(outcome: Future[object], call: Callable[[], object]) -> None:
-    try:
-        threading.Thread(target=_make, args=(outcome, call), name="client-call", daemon=True).start()
-    except RuntimeError as error:
-        raise TimeoutError(str(error)) from error
     finally:
         del outcome, call
 
@@ -218,10 +206,10 @@ def _security(kafka: KafkaConfig) -> dict[str, Any]:
         "ssl.ca.location": _path(kafka.ssl_cafile),
         "ssl.certificate.location": _path(kafka.ssl_certfile),
         "ssl.key.location": _path(kafka.ssl_keyfile),
-        "ssl.key.password": kafka.ssl_secret(),
+        "ssl.key.password": read_secret(kafka.ssl_password_file),
         "sasl.mechanism": kafka.sasl_mechanism,
         "sasl.username": kafka.sasl_username,
-        "sasl.password": kafka.sasl_secret(),
+        "sasl.password": read_secret(kafka.sasl_password_file),
         "oauth_cb": None if kafka.sasl_token_file is None else _token_source(TokenFile(kafka.sasl_token_file)),
     }
     return {name: value for name, value in settings.items() if value is not None}
@@ -276,8 +264,6 @@ def client_errors() -> Iterator[None]:
 
 TRUNCATED = KafkaError(KafkaError._LOG_TRUNCATION).str()
 """The client reports a truncation as a position that is gone, with these words in the reason."""
-PASSING_CODES = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
-"""A topic that is not there yet, or not any more, is waited for."""
 UNREADABLE_CODES = {
     KafkaError._BAD_MSG: FROM_ANOTHER_REPLICA,
     KafkaError._BAD_COMPRESSION: FROM_ANOTHER_REPLICA,
@@ -351,17 +337,17 @@ def record_of(message: Message) -> ConsumedRecord:
     Raises:
         UnreadableError: the name of a header is not UTF-8. The client loses all headers of such a record.
     """
+    at, offset = _where(message)
     _, timestamp = message.timestamp()
     epoch = message.leader_epoch()
     try:
         headers = message.headers()
     except (UnicodeDecodeError, SystemError) as error:
         reason = "the name of a header is not UTF-8, which confluent-kafka cannot read"
-        raise UnreadableError(*_where(message), reason, 'Set kafka.client = "kafka-python"') from error
+        raise UnreadableError(at, offset, reason, 'Set kafka.client = "kafka-python"') from error
     return ConsumedRecord(
-        message.topic() or "",
-        -1 if (number := message.partition()) is None else number,
-        -1 if (offset := message.offset()) is None else offset,
+        *at,
+        offset,
         -1 if epoch is None else epoch,
         timestamp,
         message.key(),
@@ -382,7 +368,7 @@ def _event_of(message: Message) -> ConsumerEvent | None:
     if error.code() in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION}:
         return PositionGone(at, error.str())
     failure = port_error_of(error)
-    if error.code() in PASSING_CODES or isinstance(failure, PassingError):
+    if isinstance(failure, PassingError):  # among them a topic that is not there yet, or not any more
         return None
     raise failure
 

@@ -27,10 +27,10 @@ from stream_dedup.kafka.confluent.client import (
     error_of,
     make_sender,
     port_error_of,
-    request_timeout_ms,
     within,
 )
 from stream_dedup.kafka.confluent.source import client_offset
+from stream_dedup.kafka.connection import REQUEST_TIMEOUT_MS
 from stream_dedup.kafka.record import DEFAULT_RECORD_BYTES
 from stream_dedup.kafka.sink import DELIVERY_MS, TransactionalSink
 from stream_dedup.ports import (
@@ -65,7 +65,6 @@ class ConfluentSink(TransactionalSink[Producer]):
     client_exceptions = CLIENT_EXCEPTIONS
 
     def __init__(self, config: Config, *ids: str, record_bytes: int = DEFAULT_RECORD_BYTES) -> None:
-        """As the base."""
         super().__init__(config, *ids, record_bytes=record_bytes)
         self._transaction_ms = max(int(config.kafka.transaction_timeout_s * 1_000), LEAST_TRANSACTION_MS)
         self._delivery_s = min(DELIVERY_MS, self._transaction_ms) / 1_000
@@ -119,7 +118,7 @@ class ConfluentSink(TransactionalSink[Producer]):
             client_id=transactional_id,
             transactional_id=transactional_id,
             transaction_timeout_ms=self._transaction_ms,
-            socket_timeout_ms=request_timeout_ms(self._transaction_ms),
+            socket_timeout_ms=min(REQUEST_TIMEOUT_MS, self._transaction_ms),
             delivery_timeout_ms=int(self._delivery_s * 1_000),
             linger_ms=SINK_LINGER_MS,
             batch_size=MOST_BATCH_BYTES,

@@ -85,7 +85,6 @@ class ConfluentSource(GroupSource):
     """A consumer of confluent-kafka."""
 
     def __init__(self, config: Config, member_id: str, admin: AdminConnection) -> None:
-        """Connect; ``join`` asks for membership."""
         super().__init__(config, admin)
         self._most = config.worker.batch_records
         self._positions: dict[Partition, CommittedOffset] = {}

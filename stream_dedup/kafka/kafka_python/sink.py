@@ -66,7 +66,6 @@ class KafkaSink(TransactionalSink[KafkaProducer]):
     client_exceptions = (KafkaError,)
 
     def __init__(self, config: Config, *ids: str, record_bytes: int = DEFAULT_RECORD_BYTES) -> None:
-        """As the base."""
         super().__init__(config, *ids, record_bytes=record_bytes)
         self._sent: list[Future] = []
 

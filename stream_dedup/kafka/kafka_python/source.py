@@ -25,7 +25,6 @@ from kafka.errors import (
     IllegalStateError,
     KafkaError,
     LogTruncationError,
-    NoOffsetForPartitionError,
     OffsetOutOfRangeError,
 )
 
@@ -164,14 +163,15 @@ class KafkaSource(GroupSource, ConsumerRebalanceListener):  # type: ignore[misc]
         try:
             polled: dict[TopicPartition, list[Any]] = self._consumer.poll(timeout_ms=int(wait_s * 1_000))
             refuse_unauthorized_topics(self._consumer)
-        except NoOffsetForPartitionError:
-            return {}  # revoked and assigned during this poll
         except OffsetOutOfRangeError as error:
             if begun := self._begun_of(out_of_range(error)):
                 raise OffsetGoneError(begun) from error
         except LogTruncationError as error:
             if begun := self._begun_of(Partition(*at) for at in error.divergent_offsets):
-                raise _changed(begun) from error
+                names = ", ".join(map(str, begun))
+                raise SourceChangedError(
+                    f"{names}: truncated below the offset that was read, by an unclean leader election, or recreated"
+                ) from error
         except KafkaError as error:
             failure = port_error(error)
             if not isinstance(failure, PassingError | NotAMemberError):
@@ -192,9 +192,3 @@ class KafkaSource(GroupSource, ConsumerRebalanceListener):  # type: ignore[misc]
         for at in self._consumer.assignment():
             self._consumer.pause(at)
             self._consumer.seek(at, 0)
-
-
-def _changed(partitions: list[Partition]) -> SourceChangedError:
-    names = ", ".join(map(str, partitions))
-    msg = f"{names}: truncated below the offset that was read, by an unclean leader election, or recreated"
-    return SourceChangedError(msg)
