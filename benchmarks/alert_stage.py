@@ -1,19 +1,23 @@
 """What ``benchmarks.alerts`` works with.
 
-Broker, schema registry, three workers, the service, Prometheus that scrapes them, a feeder.
+Broker, schema registry, three workers, the service and its clients, Prometheus that scrapes them, a feeder.
 """
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
+import secrets
+import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,8 +27,8 @@ from urllib.request import urlopen
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
-from benchmarks.alert_service import Clients, ServedGroup
 from benchmarks.harmed_worker import PANICKING, SLOW, STUCK
+from stream_dedup.clusters.schema import CLUSTERS_FILE
 from stream_dedup.dev.broker import BrokerSettings, DevBroker, find_broker
 from stream_dedup.dev.broker.base import free_ports
 from tests.profiles import write_profile
@@ -49,6 +53,14 @@ GONE = 2_000_000_000
 """The id of a schema that no registry has."""
 TRANSACTION_S = 5
 """``kafka.transaction_timeout_s``; a transaction that is held for longer is aborted by the broker."""
+QUEUE = 500
+"""``serve.queue_articles``: the smallest."""
+MANY = 400
+"""Articles of a large request: one of them, and what the usual clients ask, fit the queue."""
+LONG = "the harbour was closed this morning because of the storm from the north " * 1_500
+"""A text of some 110 kB; so many of them take a second and more."""
+PAUSE_S = 0.2
+ANSWER_S = 60.0
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 SEARCH = {"candidates": 0}
@@ -86,6 +98,14 @@ watchdog_s = 600
 address = "127.0.0.1:{port}"
 """
 """A short window, so that the log is trimmed; long waits for the broker, so that a worker outlives one that is away."""
+SERVICE_CONFIG = """\
+[serve]
+address = "127.0.0.1:{port}"
+data_dir = "{data}"
+token_file = "{token}"
+queue_articles = {queue}
+max_body_bytes = 67108864
+"""
 
 
 def quickened(rules: str, factor: float) -> str:
@@ -114,14 +134,48 @@ def wait_while(troubles: Callable[[], list[str]]) -> None:
 
 
 @dataclass(slots=True)
-class Worker:
-    """A worker that is killed and started again with the same index and address."""
+class Program:
+    """A program that is killed and started again with the same folder and address."""
 
     folder: Path
     port: int
-    config: Path
-    version: str = ""
     process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def instance(self) -> str:
+        """Its label in Prometheus."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def config(self) -> Path:
+        return self.folder / "config.toml"
+
+    def arguments(self) -> list[str]:
+        """Arguments of Python."""
+        raise NotImplementedError
+
+    def start(self) -> None:
+        """Start it, unless it runs."""
+        if self.process is None or self.process.poll() is not None:
+            with (self.folder / "log").open("ab") as out:
+                self.process = subprocess.Popen([sys.executable, *self.arguments()], stdout=out, stderr=out)
+
+    def kill(self) -> None:
+        """Kill it as a machine that fails would."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+
+@dataclass(slots=True)
+class Worker(Program):
+    """A worker."""
+
+    version: str = ""
+
+    def arguments(self) -> list[str]:
+        """Arguments of Python."""
+        return ["-m", "benchmarks.harmed_worker", str(self.config), str(self.folder), self.version]
 
     @property
     def stuck(self) -> Path:
@@ -133,30 +187,110 @@ class Worker:
         """While this file is there every other transaction stays open for longer than it may."""
         return self.folder / SLOW
 
-    @property
-    def instance(self) -> str:
-        """Its label in Prometheus."""
-        return f"127.0.0.1:{self.port}"
-
-    def start(self) -> None:
-        """Start it, unless it runs."""
-        if self.process is not None and self.process.poll() is None:
-            return
-        command = [sys.executable, "-m", "benchmarks.harmed_worker", str(self.config), str(self.folder), self.version]
-        with (self.folder / "log").open("ab") as out:
-            self.process = subprocess.Popen(command, stdout=out, stderr=out)
-
-    def kill(self) -> None:
-        """Kill it as a machine that fails would."""
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-
     def restart(self, version: str = "") -> None:
         """Kill it, and start it as another version."""
         self.kill()
         self.version = version
         self.start()
+
+
+@dataclass(slots=True)
+class ServedGroup(Program):
+    """The service."""
+
+    @property
+    def token(self) -> Path:
+        """The file with its token."""
+        return self.folder / "token"
+
+    def arguments(self) -> list[str]:
+        """Arguments of Python."""
+        return ["-m", "stream_dedup", "serve", "--config", str(self.config)]
+
+    def configure(self, group: str) -> None:
+        """Write its token and its configuration, which begins with that of a worker of the group."""
+        self.folder.mkdir()
+        self.token.touch(0o600)
+        self.token.write_text(secrets.token_hex(), "utf-8")
+        own = SERVICE_CONFIG.format(port=self.port, data=self.folder / "data", token=self.token, queue=QUEUE)
+        self.config.write_text(group + own, "utf-8")
+
+    def damage_clusters(self) -> None:
+        """Drop a table of the clusters, as another program that opens the database might."""
+        for folder in self._clusters():
+            with closing(sqlite3.connect(folder / CLUSTERS_FILE, timeout=ANSWER_S)) as database:
+                database.execute("DROP TABLE position")
+
+    def make_clusters_again(self) -> None:
+        """Delete the clusters, and start the service again."""
+        self.kill()
+        for folder in self._clusters():
+            shutil.rmtree(folder)
+        self.start()
+
+    def _clusters(self) -> list[Path]:
+        return [*(self.folder / "data").glob("clusters-*")]
+
+
+class Clients:
+    """Clients of the service: one that asks about an article now and then, and more of them for each harm."""
+
+    def __init__(self, service: ServedGroup) -> None:
+        self._port = service.port
+        self._token = service.token.read_text("utf-8")
+        self._ending = threading.Event()
+        self._harming = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._begin(self._ask_usual)
+
+    def load(self, clients: int, text: str) -> None:
+        """Let so many clients send large requests, one after the other, until ``relax``."""
+        self._harming.set()
+        body = json.dumps({"articles": [{"text": f"{text} {number}"} for number in range(MANY)]}).encode()
+        for _ in range(clients):
+            self._begin(lambda: self._ask_much(body))
+
+    def relax(self) -> None:
+        """End the large requests."""
+        self._harming.clear()
+
+    def close(self) -> None:
+        """End all clients."""
+        self._harming.clear()
+        self._ending.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _begin(self, ask: Callable[[], None]) -> None:
+        thread = threading.Thread(target=ask, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _ask_usual(self) -> None:
+        """Ask for a verdict, a page, clusters; and send what is refused: no token, a faulty request."""
+        number = 0
+        while not self._ending.wait(PAUSE_S):
+            number += 1
+            self._ask("POST", "/v1/check", json.dumps({"text": f"{LONG[:200]} {number}"}).encode())
+            self._ask("GET", ("/check", "/v1/clusters", "/live")[number % 3])
+            if number % 10 == 0:
+                self._ask("POST", "/v1/check", b"{", with_token=False)
+                self._ask("POST", "/v1/check", b'{"text": 1}')
+
+    def _ask_much(self, body: bytes) -> None:
+        while self._harming.is_set():
+            self._ask("POST", "/v1/check", body)
+
+    def _ask(self, method: str, path: str, body: bytes | None = None, *, with_token: bool = True) -> None:
+        headers = {"Authorization": f"Bearer {self._token}"} if with_token else {}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        with (
+            suppress(OSError, http.client.HTTPException),  # while the service is away
+            closing(http.client.HTTPConnection("127.0.0.1", self._port, timeout=ANSWER_S)) as connection,
+        ):
+            connection.request(method, path, body, headers)
+            connection.getresponse().read()
 
 
 class Feeder:
@@ -342,7 +476,7 @@ def staged(factor: float) -> Iterator[Stage]:
 
 def _worker(folder: Path, index: Path, group: str) -> Worker:
     folder.mkdir()
-    worker = Worker(folder, free_ports(1)[0], folder / "worker.toml")
+    worker = Worker(folder, free_ports(1)[0])
     worker.config.write_text(group + WORKER_CONFIG.format(index=index, port=worker.port), "utf-8")
     return worker
 

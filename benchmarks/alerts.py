@@ -23,10 +23,10 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from benchmarks.alert_service import LONG
 from benchmarks.alert_stage import (
     FACTOR,
     FLOOD_PER_SECOND,
+    LONG,
     LOOK_S,
     PER_SECOND,
     Stage,

@@ -1,11 +1,11 @@
-"""An index larger than its memory: look-ups by budget, by articles in a batch, and by the size of chunks.
+"""An index larger than its memory: look-ups by budget, and by articles in a batch.
 
-    python -m benchmarks.budgets [--articles 10000000] [--block-bits 16] [--probes 64] [--chunks 1024]
-                                 [--shares 1,0.25,0.1,0] [--folder DIR]
+    python -m benchmarks.budgets [--articles 10000000] [--block-bits 16] [--probes 64] [--shares 1,0.25,0.1,0]
+                                 [--folder DIR] [--drop]
 
-For each number of entries in a chunk an index is filled; for each share of the memory that its chunks and rows take
-(145 bytes an article) it is opened with that budget and warmed. Then batches of 1, 10 and 500 articles, which are new
-and of which one in five is near an earlier one, are applied and judged.
+An index is filled; for each share of the memory that its chunks and rows take (145 bytes an article) it is opened with
+that budget and warmed. Then batches of 1, 10 and 500 articles, which are new and of which one in five is near an
+earlier one, are applied and judged.
 
 * **p50, p99**: microseconds an article, of the batches.
 * **fetched**: chunks that an article waited for; with a budget of 0 it waits for all that it uses. The **hit rate** is
@@ -29,16 +29,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.index import CHECK, PROFILE, Run
+from benchmarks.index import BATCH, CHECK, PROFILE, Run
 from benchmarks.processes import in_new_process
 from benchmarks.stream import Search, Stream
 from stream_dedup.core.model import log_position
 from stream_dedup.core.rules import CANDIDATES, DIRECTED
-from stream_dedup.index import IndexSettings, LogIndex, tables
+from stream_dedup.index import IndexSettings, LogIndex
 
 ARTICLE_BYTES = 145
 """Bytes of chunks and rows that an article takes in memory."""
-FILL_BATCH = 500
 BATCHES = {1: 1_000, 10: 300, 500: 20}
 """Batches measured, by the articles in each."""
 TICK_S = 0.001
@@ -83,23 +82,21 @@ def main() -> None:
     search: Search = {"search": DIRECTED, "distance": None, "probes": options.probes, "candidates": CANDIDATES}
     search |= {name: getattr(PROFILE, name) for name in CHECK}
     print(f"{options.articles:,} articles, {options.block_bits} bits, {options.probes} look-ups", flush=True)
-    columns = "entries of a chunk | share of memory | batch | p50 | p99 | fetched | hit rate | other threads | cold"
-    print(f"| {columns} |\n|{' ---: |' * 9}", flush=True)
-    for chunk in options.chunks:
-        with tempfile.TemporaryDirectory(prefix="stream-dedup-bench-", dir=options.folder) as folder:
-            sketch_bytes = PROFILE.settings.widths.sketch_bytes
-            run = Run(FILL_BATCH, sketch_bytes, 4, options.block_bits, [search], Path(folder) / "index")
-            stream = in_new_process(_fill, run, options.articles, chunk)
-            used: dict[int, float] = {}
-            for share in sorted(options.shares):
-                memory = int(options.articles * ARTICLE_BYTES * share) >> 20
-                found, stream = in_new_process(_measure, run, stream, chunk, memory, is_dropped=options.drop)
-                for batch, one in found.by_batch.items():
-                    used.setdefault(batch, one.fetched)
-                    rate = 1 - one.fetched / used[batch] if share else 0
-                    cells = f"{chunk:,} | {share:g} | {batch} | {one.p50:,.0f} | {one.p99:,.0f} | {one.fetched:,.1f}"
-                    rest = f"{rate:.0%} | {found.waited_ms:,.1f} | {found.cold_ms:,.0f}"
-                    print(f"| {cells} | {rest} |", flush=True)
+    columns = "share of memory | batch | p50 | p99 | fetched | hit rate | other threads | cold"
+    print(f"| {columns} |\n|{' ---: |' * 8}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="stream-dedup-bench-", dir=options.folder) as folder:
+        run = Run(options.block_bits, [search], Path(folder) / "index")
+        stream = in_new_process(_fill, run, options.articles)
+        used: dict[int, float] = {}
+        for share in sorted(options.shares):
+            memory = int(options.articles * ARTICLE_BYTES * share) >> 20
+            found, stream = in_new_process(_measure, run, stream, memory, is_dropped=options.drop)
+            for batch, one in found.by_batch.items():
+                used.setdefault(batch, one.fetched)
+                rate = 1 - one.fetched / used[batch] if share else 0
+                cells = f"{share:g} | {batch} | {one.p50:,.0f} | {one.p99:,.0f} | {one.fetched:,.1f}"
+                rest = f"{rate:.0%} | {found.waited_ms:,.1f} | {found.cold_ms:,.0f}"
+                print(f"| {cells} | {rest} |", flush=True)
 
 
 def _options() -> argparse.Namespace:
@@ -107,39 +104,30 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--articles", type=int, default=10_000_000)
     parser.add_argument("--block-bits", type=int, default=16)
     parser.add_argument("--probes", type=int, default=64, help="look-ups of an article")
-    parser.add_argument("--chunks", type=_numbers, default=[tables.CHUNK_ENTRIES], help="entries of a chunk")
-    parser.add_argument("--shares", type=_numbers, default=[1, 0.25, 0.1, 0], help="of the memory that all of it takes")
+    parser.add_argument("--shares", type=_shares, default=[1, 0.25, 0.1, 0], help="of the memory that all of it takes")
     parser.add_argument("--folder", type=Path, help="where the index is made, on a disk with room for it")
     parser.add_argument("--drop", action="store_true", help="empty the system's cache before each opening")
     return parser.parse_args()
 
 
-def _numbers(text: str) -> list[float]:
-    return [float(number) if "." in number else int(number) for number in text.split(",")]
+def _shares(text: str) -> list[float]:
+    return list(map(float, text.split(",")))
 
 
-def _set_chunks(entries: int) -> None:
-    """Let a chunk have so many entries, and one of rows take as much memory: both fill a frame."""
-    tables.ROW_CHUNK_BYTES = tables.ROW_CHUNK_BYTES * entries // tables.CHUNK_ENTRIES
-    tables.CHUNK_ENTRIES = entries
-
-
-def _fill(run: Run, articles: int, chunk_entries: int) -> Stream:
+def _fill(run: Run, articles: int) -> Stream:
     """Make an index; in a process of its own."""
-    _set_chunks(chunk_entries)
     stream = run.stream()
     settings = IndexSettings(memory_mib=(articles * ARTICLE_BYTES >> 20) + 512)
     began, seconds = time.perf_counter(), 0.0
     with LogIndex.open(run.folder, scheme=stream.scheme, settings=settings) as index:
         index.begin("benchmark")
         index.apply([stream.rules(run.searches[0])])
-        for _ in range(articles // run.batch):
+        for _ in range(articles // BATCH):
             record = stream.record()
             start = time.perf_counter()
             index.apply([record])
             seconds += time.perf_counter() - start
-    print(f"chunks of {chunk_entries:,}: filled at {seconds / articles * 1e6:.2f} us an article", flush=True)
-    print(f"in {time.perf_counter() - began:.0f} s", flush=True)
+    print(f"filled at {seconds / articles * 1e6:.2f} us an article, in {time.perf_counter() - began:.0f} s", flush=True)
     return stream
 
 
@@ -152,11 +140,8 @@ class Found:
     cold_ms: float
 
 
-def _measure(
-    run: Run, stream: Stream, chunk_entries: int, memory_mib: int, *, is_dropped: bool
-) -> tuple[Found, Stream]:
+def _measure(run: Run, stream: Stream, memory_mib: int, *, is_dropped: bool) -> tuple[Found, Stream]:
     """Open, warm and search; in a process of its own."""
-    _set_chunks(chunk_entries)
     if is_dropped:
         DROP.write_text("3")
     # What RocksDB takes for itself is beside the share that is measured.

@@ -32,19 +32,18 @@ import os
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry
 
 from benchmarks.processes import memory_of
-from stream_dedup.clusters import ClusterStore, Window, cluster_id_of
 from stream_dedup.clusters.follow import ClusterFollower, ClusterMetrics
-from stream_dedup.clusters.model import HOUR_MS, OutputReading
+from stream_dedup.clusters.model import HOUR_MS, OutputReading, Window, cluster_id_of
+from stream_dedup.clusters.store import ClusterStore
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.core.decode import InputFormat
@@ -68,24 +67,6 @@ TURNS = 3
 CAUGHT_UP_S = 300.0
 
 
-class StoreCost(NamedTuple):
-    """One row of the first table."""
-
-    shape: str
-    size: int
-    reading_us: float
-    storing_us: float
-    longest_ms: float
-    memory_mib: float
-    disk_bytes: float
-    hour_ms: float
-    day_ms: float
-    week_ms: float
-    all_ms: float
-    cluster_ms: float
-    members_ms: float
-
-
 def main() -> None:
     options = _options()
     print("| shape | outputs | reading, us | storing, us | longest batch, ms | memory, MiB | bytes on disk | "
@@ -93,15 +74,15 @@ def main() -> None:
     print("| --- |" + " ---: |" * 12)
     for shape, size in itertools.product(options.shapes.split(","), map(int, options.sizes.split(","))):
         with multiprocessing.get_context("spawn").Pool(1) as pool:
-            row = pool.apply(measured, (shape, size, options.batch, options.hours))
-        print(f"| {row.shape} | {row.size} | " + " | ".join(f"{value:.1f}" for value in row[2:]) + " |", flush=True)
+            figures = pool.apply(measured, (shape, size, options.batch, options.hours))
+        print(f"| {shape} | {size} | " + " | ".join(f"{value:.1f}" for value in figures) + " |", flush=True)
     if options.broker:
         with find_broker(BrokerSettings()) as broker:
             _beside_reading(broker.bootstrap, options.outputs)
 
 
-def measured(shape: str, size: int, batch: int, hours: float) -> StoreCost:
-    """Store the outputs of a log of this shape; called in a process of its own."""
+def measured(shape: str, size: int, batch: int, hours: float) -> list[float]:
+    """Store the outputs of a log of this shape, and return the figures of its row; in a process of its own."""
     with tempfile.TemporaryDirectory() as folder, closing(ClusterStore.open(Path(folder), LOG_ID)) as store:
         reading_s = storing_s = longest_s = 0.0
         reader = OutputReading(RecordReader(Config(), InputFormat()))
@@ -122,9 +103,7 @@ def measured(shape: str, size: int, batch: int, hours: float) -> StoreCost:
         now_ms = TIME_MS + int(hours * HOUR_MS)
         cluster = cluster_id_of(store.latest(1)[0].coordinates)
         disk = sum(file.stat().st_size for file in Path(folder).iterdir())
-        return StoreCost(
-            shape,
-            size,
+        return [
             reading_s / counted * 1e6,
             storing_s / counted * 1e6,
             longest_s * 1e3,
@@ -133,7 +112,7 @@ def measured(shape: str, size: int, batch: int, hours: float) -> StoreCost:
             *(_milliseconds(partial(store.largest, window, 20, now_ms)) for window in Window),
             _milliseconds(lambda: store.cluster(cluster, now_ms)),
             _milliseconds(lambda: store.members(cluster, 50)),
-        )
+        ]
 
 
 def article_of(shape: str, number: int, size: int, hours: float = 1.0) -> LoggedArticle:
@@ -239,17 +218,13 @@ def _follow(config: Config) -> float:
         closing(ClusterStore.open(Path(folder), log_id, publishes=config.topics.clusters is not None)) as store,
     ):
         follower = ClusterFollower(config, store, ports, log_id, ClusterMetrics(CollectorRegistry()))
-        for _ in _until(time.monotonic() + CAUGHT_UP_S):
+        deadline = time.monotonic() + CAUGHT_UP_S
+        while time.monotonic() < deadline:
             follower.step()
             state = follower.state()
             if state.has_caught_up and not state.unpublished and (state.unpublished == 0 or not config.topics.clusters):
                 return time.process_time() - begin
     raise SystemExit(f"the outputs were not followed within {CAUGHT_UP_S:g} s")
-
-
-def _until(deadline: float) -> Iterator[None]:
-    while time.monotonic() < deadline:
-        yield
 
 
 def _options() -> argparse.Namespace:

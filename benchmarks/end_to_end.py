@@ -1,8 +1,7 @@
 """A worker with each Kafka client beside a plain consumer and a copy loop; and its latency from 5 to 90 % of full load.
 
     python -m benchmarks.end_to_end [--articles N] [--plain N] [--turns T]
-    python -m benchmarks.end_to_end --sweep [--seconds S] [--out FILE]
-    python -m benchmarks.end_to_end --picture FILE
+    python -m benchmarks.end_to_end --sweep [--seconds S]
 
 Each turn takes the same real articles through three ways with each client, on one broker, from topics that were filled
 beforehand:
@@ -35,7 +34,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
 from itertools import count, islice
 from pathlib import Path
 from statistics import median
@@ -79,7 +77,6 @@ LIVE_S = 20.0
 """How long a worker is fed more than it can do."""
 STARTED = 2_000
 """Articles that a worker is through before anything is measured: its code and tables are loaded then."""
-PICTURE = Path(__file__).parents[1] / "docs" / "images" / "latency.svg"
 
 
 class Measured(NamedTuple):
@@ -89,19 +86,6 @@ class Measured(NamedTuple):
     """Articles a second."""
     processor_us: float
     """Processor time of an article, µs."""
-
-
-@dataclass(frozen=True)
-class Latency:
-    """Append to append at one share of full load, ms."""
-
-    client: str
-    """The name of a worker's client; of a copy loop's with ``COPY`` before it."""
-    share: float
-    rate: float
-    articles: int
-    p50: float
-    p99: float
 
 
 def plain_consumer(config: Config, source: str, number: int, unique: str, duplicate: str) -> None:
@@ -276,8 +260,8 @@ def live_rate(bootstrap: str, client: str, above: float, given: argparse.Namespa
     return rate_of([one for one in records if begun + WARM_UP_S * 1000 < one.timestamp < fed])
 
 
-def sweep(bootstrap: str, name: str, full: float, given: argparse.Namespace) -> Iterator[Latency]:
-    """Yield the latencies of one worker or copy loop, share by share."""
+def sweep(bootstrap: str, name: str, full: float, given: argparse.Namespace) -> None:
+    """Print the latencies of one worker or copy loop, share by share."""
     bench = Bench(bootstrap, "sweep", given.profile)
     counts = [int(full * share * given.seconds) for share in SHARES]
     values = (as_json(at, text) for at, text in zip(count(), articles(sum(counts) + STARTED), strict=False))
@@ -300,36 +284,11 @@ def sweep(bootstrap: str, name: str, full: float, given: argparse.Namespace) -> 
         if len(own):
             p50, p99 = np.percentile(own[:, 1] - own[:, 0], [50, 99])
             rate = len(own) * 1000 / (last - first)
-            yield Latency(name, share, rate, len(own), float(p50), float(p99))
-
-
-def draw(figures: Sequence[Latency], path: Path = PICTURE) -> Path:
-    """Draw p50 and p99 over the share of full load, a colour for each client."""
-    import matplotlib as mpl  # noqa: PLC0415 - takes long to load
-    from matplotlib.figure import Figure as Picture  # noqa: PLC0415 - as above
-
-    # Text stays text, and the same figures make the same bytes.
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "latency", "font.size": 9}):
-        picture = Picture(figsize=(7, 4), layout="constrained")
-        axes = picture.subplots()
-        for number, client in enumerate(dict.fromkeys(one.client for one in figures)):
-            own = [one for one in figures if one.client == client]
-            shares = [one.share * 100 for one in own]
-            axes.plot(shares, [one.p50 for one in own], "-", color=f"C{number}", marker=".", label=f"{client}, p50")
-            axes.plot(shares, [one.p99 for one in own], "--", color=f"C{number}", marker=".", label=f"{client}, p99")
-        axes.set(title="Latency, append to append", xlabel="% of full load", ylabel="ms", yscale="log")
-        axes.grid(visible=True, alpha=0.3)
-        axes.legend(fontsize=8)
-        picture.savefig(path, metadata={"Date": None})
-    return path
+            print(f"| {name} | {share:.0%} | {rate:,.0f} | {p50:.0f} | {p99:.0f} |", flush=True)
 
 
 def main() -> None:
     given = _options()
-    if given.picture:
-        lines = Path(given.picture).read_text("utf-8").splitlines()
-        print(draw([Latency(**json.loads(line)) for line in lines]))
-        return
     need_packages("benchmarks.end_to_end", "bench", "simhash")
     with find_broker(BrokerSettings()) as broker:
         clients = given.clients.split(",")
@@ -343,11 +302,7 @@ def main() -> None:
                 of_clients += [(client, full), (COPY + client, full)]
             print("\n| client | % of full load | articles/s | p50, ms | p99, ms |\n| --- | ---: | ---: | ---: | ---: |")
             for name, rate in of_clients:
-                for one in sweep(broker.bootstrap, name, rate, given):
-                    print(f"| {name} | {one.share:.0%} | {one.rate:,.0f} | {one.p50:.0f} | {one.p99:.0f} |", flush=True)
-                    if given.out:
-                        with Path(given.out).open("a", encoding="utf-8") as file:
-                            file.write(json.dumps(asdict(one)) + "\n")
+                sweep(broker.bootstrap, name, rate, given)
 
 
 def _options() -> argparse.Namespace:
@@ -365,8 +320,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--clients", default=",".join(CLIENTS), help="with commas")
     parser.add_argument("--sweep", action="store_true", help="also the latency at shares of full load")
     parser.add_argument("--seconds", type=float, default=20.0, help="of each share, the warm-up included")
-    parser.add_argument("--out", help="file that the latencies are added to, as lines of JSON")
-    parser.add_argument("--picture", help="draw the latencies of such a file")
     return parser.parse_args()
 
 

@@ -16,10 +16,8 @@ import argparse
 import json
 import random
 import signal
-import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -28,7 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks import pipeline
-from benchmarks.processes import used_by
+from benchmarks.processes import call, used_by
 from benchmarks.texts import as_json, comments
 from stream_dedup.dev.broker import BrokerSettings, find_broker
 
@@ -48,8 +46,8 @@ class Took(NamedTuple):
     """Of processor time, of all processes."""
     rate: float
     """Comments a second of time."""
-    memory: int
-    """KiB of the largest process."""
+    memory_mib: float
+    """Of the largest process."""
     verdicts: Counter[str]
 
 
@@ -84,14 +82,11 @@ def through_filter(texts: Sequence[str]) -> Took:
         with given.open("w", encoding="utf-8") as lines:
             lines.writelines(json.dumps({"text": text}, ensure_ascii=False) + "\n" for text in texts)
         command = [sys.executable, "-m", "stream_dedup", "filter", "--profile", PROFILE, str(given)]
-        begun = time.monotonic()
         with marked.open("wb") as out:
-            process = subprocess.Popen(command, stdout=out)
-            used = used_by(process)
-        rate = len(texts) / (time.monotonic() - begun)
+            used = call(command, stdout=out)
         with marked.open("rb") as lines_out:
             verdicts = Counter(json.loads(line)["dedup"]["verdict"] for line in lines_out)
-    return Took(used.ru_utime + used.ru_stime, rate, used.ru_maxrss, verdicts)
+    return Took(used.processor_s, len(texts) / used.wall_s, used.memory_mib, verdicts)
 
 
 def through_worker(bootstrap: str, texts: Sequence[str]) -> Took:
@@ -101,19 +96,19 @@ def through_worker(bootstrap: str, texts: Sequence[str]) -> Took:
         bench.feed([as_json(number, text) for number, text in enumerate(texts)])
         worker = pipeline.start_worker(bench, Path(folder), pipeline.PARTITIONS)
         records = bench.drain(len(texts))
-        memory = _peak_kib(worker.pid)
+        memory_mib = _peak_mib(worker.pid)
         worker.send_signal(signal.SIGTERM)
         used = used_by(worker)
     if len(records) < len(texts):
         raise SystemExit(f"{len(records):,} of {len(texts):,} comments came through in {pipeline.PATIENCE_S:g} s")
     verdicts = Counter(dict(record.headers)["dedup.verdict"].decode() for record in records)
-    return Took(used.ru_utime + used.ru_stime, pipeline.rate_of(records), memory, verdicts)
+    return Took(used.ru_utime + used.ru_stime, pipeline.rate_of(records), memory_mib, verdicts)
 
 
-def _peak_kib(pid: int) -> int:
+def _peak_mib(pid: int) -> float:
     """Return the most memory that a running process had; ``wait4`` counts that of its parent at the start too."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    return int(status.split("VmHWM:")[1].split()[0])
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
 def main() -> None:
@@ -134,7 +129,7 @@ def _row(way: Way, name: str, texts: Sequence[str], usual: Took | None) -> Took:
     took, size = way(texts), len(texts)
     share = "" if usual is None else f"{usual.seconds / took.seconds:.2f}"
     cells = (f"{size:,}", name, f"{size / took.seconds:,.0f}", share, f"{took.rate:,.0f}")
-    print(f"| {' | '.join(cells)} | {took.memory / 1024:,.0f} | {took.verdicts['duplicate']:,} |", flush=True)
+    print(f"| {' | '.join(cells)} | {took.memory_mib:,.0f} | {took.verdicts['duplicate']:,} |", flush=True)
     return took
 
 

@@ -1,7 +1,7 @@
 """Fill an index, open it, look up and insert: the index of a log beside the simhash package's SimhashIndex.
 
-    python -m benchmarks.index [--sizes 100000,1000000] [--block-bits 16] [--tables 4] [--probes 64]
-                               [--distances 3,7,11] [--memory 4096,0] [--batch 500] [--no-peer] [--folder DIR]
+    python -m benchmarks.index [--sizes 100000,1000000] [--block-bits 16] [--probes 64] [--distances 3,7,11]
+                               [--memory 4096,0] [--no-peer] [--folder DIR]
 
 One thread, nothing else running. Articles are made (``benchmarks.stream``), one in five near an earlier one; the check
 is that of the profile ``article``. For each number of bits of a block one index is filled from the first size to the
@@ -38,7 +38,7 @@ import argparse
 import logging
 import os
 import platform
-import shutil
+import sys
 import tempfile
 import time
 import warnings
@@ -46,15 +46,16 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import mean, median
+from statistics import median
+from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.index_report import Figure, Filled, Opened, Peer, Searched, print_tables, tell
 from benchmarks.processes import in_new_process, memory_of
+from benchmarks.quality.report import table
 from benchmarks.stream import Search, Stream
 from stream_dedup.core.entry import Batch, LogRecord
-from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, log_position
+from stream_dedup.core.model import BLOCK_BITS, log_position
 from stream_dedup.core.probes import exact_plan
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.rules import CANDIDATES, DIRECTED
@@ -65,6 +66,9 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from simhash import Simhash, SimhashIndex
 
+BATCH = 500
+"""Articles of a batch."""
+TABLES = 4
 PEER_FILL_SECONDS = 120
 """Seconds that filling the peer's index may take."""
 PEER_MIB = 6_000
@@ -82,58 +86,70 @@ WARMING = 3
 """Batches before those that count: what was read from disk comes again from memory."""
 STILL_SECONDS = 1.0
 """Seconds after which a cache that does not grow is warm."""
-MACHINE_SECONDS = 20
-"""Seconds for which the pauses of the machine are looked for."""
+MIB = 1 << 20
 PROFILE = PROFILES["article"]
 """Its sketches and its check; the look-ups are an option."""
 CHECK = ("limit", "short_limit", "min_equal", "short_min_equal", "certain", "far", "far_min_equal", "dominated")
 PROBES = {16: [64], 20: [128, 256], 24: [256, 512, 1024]}
 """Look-ups of directed search by the bits of a block."""
-DISK_BYTES = 330
-"""Bytes an article that must be free before a size is begun: those of the index, and half as many for merges."""
 
 
 @dataclass(frozen=True)
 class Run:
     """What one run of the benchmark measures."""
 
-    batch: int
-    sketch_bytes: int
-    tables: int
     block_bits: int
     searches: list[Search]
     folder: Path
 
     def stream(self) -> Stream:
         """The articles from the first on."""
-        return Stream(self.batch, self.tables, self.sketch_bytes, self.block_bits)
+        return Stream(BATCH, TABLES, PROFILE.settings.widths.sketch_bytes, self.block_bits)
+
+
+class Figure(NamedTuple):
+    """A row of one of the tables, and its cells by their columns."""
+
+    table: str
+    cells: dict[str, str]
+
+
+FILLING, OPENING, SEARCHING = "filling", "opening", "searching"
+PEER = "SimhashIndex, µs: median"
 
 
 def main() -> None:
     options = _options()
     print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}, one thread; ", end="")
-    print(f"batches of {options.batch}", flush=True)
-    figures = []
+    print(f"batches of {BATCH}", flush=True)
+    figures: list[Figure] = []
     try:
-        for tables in options.tables:
-            for block_bits in options.block_bits:
-                with tempfile.TemporaryDirectory(prefix="stream-dedup-bench-", dir=options.folder) as folder:
-                    run = _run_of(options, tables, block_bits, Path(folder))
-                    figures += _until_something_runs_out(run, options)
+        for block_bits in options.block_bits:
+            with tempfile.TemporaryDirectory(prefix="stream-dedup-bench-", dir=options.folder) as folder:
+                run = _run_of(options, block_bits, Path(folder))
+                for figure in _until_something_runs_out(run, options):
+                    told = ", ".join(f"{name} {cell}" for name, cell in figure.cells.items())
+                    print(f"{figure.table}: {told}", file=sys.stderr, flush=True)
+                    figures.append(figure)
     finally:
-        print_tables(figures)
+        for kind in (SEARCHING, FILLING, OPENING):
+            _print_table([figure.cells for figure in figures if figure.table == kind])
+
+
+def _print_table(rows: list[dict[str, str]]) -> None:
+    if rows:
+        columns = list(dict.fromkeys(name for row in rows for name in row))
+        print(f"\n{table(columns, ([row.get(name, '') for name in columns] for row in rows))}", flush=True)
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=_numbers, default=[100_000, 1_000_000], help="articles held")
     parser.add_argument("--block-bits", type=_numbers, default=[BLOCK_BITS], help="bits of a block: 16, 20, 24")
-    parser.add_argument("--tables", type=_numbers, default=[4], help="tables of the scheme: 4, 8, 16")
     by_width = "; ".join(f"{bits} bits: {', '.join(map(str, probes))}" for bits, probes in PROBES.items())
     parser.add_argument("--probes", type=_numbers, help=f"look-ups of directed search ({by_width})")
-    parser.add_argument("--distances", type=_numbers, default=[3, 7, 11], help="values of k (four tables of 16 bits)")
+    parser.add_argument("--distances", type=_numbers, default=[3, 7, 11], help="values of k (16 bits)")
     parser.add_argument("--memory", type=_numbers, default=[4096, 0], help="MiB of the index; the first fills")
-    parser.add_argument("--batch", type=int, default=500, help="articles a batch (default 500)")
     parser.add_argument("--no-peer", action="store_true", help="leave SimhashIndex out")
     parser.add_argument("--folder", type=Path, help="where the index is made, on a disk with room for it")
     return parser.parse_args()
@@ -143,16 +159,15 @@ def _numbers(text: str) -> list[int]:
     return [int(number) for number in text.split(",") if number]
 
 
-def _run_of(options: argparse.Namespace, tables: int, block_bits: int, folder: Path) -> Run:
+def _run_of(options: argparse.Namespace, block_bits: int, folder: Path) -> Run:
     check: Search = {name: getattr(PROFILE, name) for name in CHECK}
     searches: list[Search] = [
         {"search": DIRECTED, "distance": None, "probes": probes, "candidates": CANDIDATES, **check}
         for probes in options.probes or PROBES[block_bits]
     ]
-    if (tables, block_bits) == (BLOCKS_PER_WORD, BLOCK_BITS):
+    if block_bits == BLOCK_BITS:
         searches += [{"distance": distance} for distance in options.distances]
-    sketch_bytes = PROFILE.settings.widths.sketch_bytes
-    return Run(options.batch, sketch_bytes, tables, block_bits, searches, folder / "index")
+    return Run(block_bits, searches, folder / "index")
 
 
 def _until_something_runs_out(run: Run, options: argparse.Namespace) -> Iterator[Figure]:
@@ -166,32 +181,23 @@ def _each_size(run: Run, options: argparse.Namespace) -> Iterator[Figure]:
     """Fill to each size and measure there."""
     stream, batches = run.stream(), 0
     for size in options.sizes:
-        needed = max(size - batches * run.batch, 0) * DISK_BYTES
-        free = shutil.disk_usage(run.folder.parent).free
-        if free < needed:
-            print(
-                f"{run.block_bits} bits: stopped before {size:,} articles: {needed >> 30} GiB of disk are needed, ",
-                end="",
-            )
-            print(f"{free >> 30} are free", flush=True)
-            return
-        more = max(-(-size // run.batch) - batches, 0)
+        more = max(-(-size // BATCH) - batches, 0)
         if more:
             filled, stream = in_new_process(_filled, run, stream, batches, more, options.memory[0])
-            yield tell(filled)
+            yield filled
             batches += more
         for memory_mib in options.memory:
-            figures, stream, batches = in_new_process(_measured, run, stream, batches, memory_mib)
-            yield from figures
-            if not options.no_peer:
-                yield from _peers(run, figures)
+            opened, searched, stream, batches = in_new_process(_measured, run, stream, batches, memory_mib)
+            yield opened
+            for one in searched:
+                yield one.figure if options.no_peer or one.distance is None else _beside_peer(run, one)
 
 
 def _open(run: Run, stream: Stream, memory_mib: int) -> LogIndex:
     return LogIndex.open(run.folder, scheme=stream.scheme, settings=IndexSettings(memory_mib=memory_mib))
 
 
-def _filled(run: Run, stream: Stream, batches: int, more: int, memory_mib: int) -> tuple[Filled, Stream]:
+def _filled(run: Run, stream: Stream, batches: int, more: int, memory_mib: int) -> tuple[Figure, Stream]:
     """Add so many batches to the index; in a process of its own."""
     times, used = np.empty(more), np.empty(more)
     with _open(run, stream, memory_mib) as index:
@@ -209,76 +215,80 @@ def _filled(run: Run, stream: Stream, batches: int, more: int, memory_mib: int) 
         processor = time.process_time() - began - making
         list_bytes = index.stats().list_bytes
     disk_bytes = sum(file.stat().st_size for file in run.folder.glob("**/*") if file.is_file())
-    articles = (batches + more) * run.batch
-    filled = Filled(
-        block_bits=run.block_bits,
-        tables=run.tables,
-        articles=articles,
-        us=float(times.sum()) / more / run.batch * 1e6,
-        processor_us=processor / more / run.batch * 1e6,
-        longest_ms=float(times.max()) * 1e3,
-        longest_processor_ms=float(used.max()) * 1e3,
-        p999_ms=float(np.percentile(times, 99.9)) * 1e3,
-        machine_ms=_longest_stop(MACHINE_SECONDS) * 1e3,
-        disk_bytes=disk_bytes / articles,
-        list_bytes=list_bytes / articles,
-    )
-    return filled, stream
+    articles = (batches + more) * BATCH
+    cells = {
+        "bits": f"{run.block_bits}",
+        "articles": f"{articles:,}",
+        "µs an article": f"{times.sum() / more / BATCH * 1e6:.1f}",
+        "processor time, µs": f"{processor / more / BATCH * 1e6:.1f}",
+        "longest pause, ms": f"{times.max() * 1e3:.0f}",
+        "by processor time": f"{used.max() * 1e3:.0f}",
+        "99.9 %, ms": f"{np.percentile(times, 99.9) * 1e3:.1f}",
+        "disk, bytes an article": f"{disk_bytes / articles:.0f}",
+        "of these posting lists": f"{list_bytes / articles:.0f}",
+    }
+    return Figure(FILLING, cells), stream
 
 
-def _longest_stop(seconds: float) -> float:
-    """Return for how many seconds a loop that does nothing stood still at most."""
-    longest, last = 0.0, time.perf_counter()
-    end = last + seconds
-    while last < end:
-        now = time.perf_counter()
-        longest, last = max(longest, now - last), now
-    return longest
+class Searched(NamedTuple):
+    """A search that was measured; ``distance`` is None in directed search."""
+
+    figure: Figure
+    articles: int
+    distance: int | None
+    median_us: float
 
 
-def _measured(run: Run, stream: Stream, batches: int, memory_mib: int) -> tuple[list[Figure], Stream, int]:
+def _measured(run: Run, stream: Stream, batches: int, memory_mib: int) -> tuple[Figure, list[Searched], Stream, int]:
     """Open the index, and search in it in each way; in a process of its own."""
     before = memory_of(os.getpid())
     start, used = time.perf_counter(), time.process_time()
     with _open(run, stream, memory_mib) as index:
-        took = (time.perf_counter() - start, time.process_time() - used)
+        seconds, processor_s = time.perf_counter() - start, time.process_time() - used
         record = stream.record()
         index.apply([record])
         index.judge(log_position(record.offset, 0) + np.arange(1))
         first_s = time.perf_counter() - start
         batches += 1
         warm_s = max(_when_warm(index) - start, 0.0)
-        memory = memory_of(os.getpid()).beyond(before)
-        width = (run.block_bits, run.tables)
-        figures = [tell(Opened(*width, batches * run.batch, memory_mib, *took, first_s, warm_s, memory))]
+        memory_added = sum(memory_of(os.getpid()).beyond(before))
+        cells = {
+            "bits": f"{run.block_bits}",
+            "articles": f"{batches * BATCH:,}",
+            "index.memory_mib": f"{memory_mib:,}",
+            "opening, s": f"{seconds:.2f}",
+            "processor time, s": f"{processor_s:.2f}",
+            "first answer, s": f"{first_s:.2f}",
+            "warm, s": f"{warm_s:.1f}",
+            "memory, MiB": f"{memory_added:,.0f}",
+            "bytes an article": f"{memory_added * MIB / batches / BATCH:,.0f}",
+        }
+        searches = []
         for search in run.searches:
             index.apply([stream.rules(search)])
-            first = batches
-            times, compared = [], []
-            most = min(MAX_BATCHES, int(first * MOST_SHARE))
-            for seconds, candidates in _searched(index, stream, run.batch, most):
-                times.append(seconds)
-                compared.append(candidates)
-                batches += 1
+            measured = list(_searched(index, stream, min(MAX_BATCHES, int(batches * MOST_SHARE))))
+            # What it holds halfway through stands for the figure.
+            articles = (batches + len(measured) // 2) * BATCH
+            batches += len(measured)
+            times, compared = np.array(measured[WARMING:]).T
             distance, probes = search["distance"], search.get("probes")
             lookups = int(probes) if probes else exact_plan(int(distance or 0)).shape[1]
-            each = [seconds / run.batch * 1e6 for seconds in times[WARMING:]]
-            searched = Searched(
-                *width,
-                # What it holds halfway through stands for the figure.
-                articles=(first + batches) // 2 * run.batch,
-                memory_mib=memory_mib,
-                distance=None if distance is None else int(distance),
-                lookups=lookups,
-                held_mib=index.stats().memory_bytes / (1 << 20),
-                median_us=median(each),
-                mean_us=mean(each),
-                slowest_ms=max(times[WARMING:]) * 1e3,
-                candidates=mean(compared[WARMING:]) / run.batch,
-                memory=memory_of(os.getpid()).beyond(before),
-            )
-            figures.append(tell(searched))
-    return figures, stream, batches
+            median_us = float(np.median(times)) / BATCH * 1e6
+            found = {
+                "bits": f"{run.block_bits}",
+                "articles": f"{articles:,}",
+                "search": f"{probes} probes" if distance is None else f"k = {distance}",
+                "index.memory_mib: held": f"{memory_mib:,}: {index.stats().memory_bytes / MIB:,.0f}",
+                "µs an article: median": f"{median_us:.1f}",
+                "mean": f"{times.mean() / BATCH * 1e6:.1f}",
+                "slowest batch, ms": f"{times.max() * 1e3:.0f}",
+                "candidates expected": f"{lookups * articles / (1 << run.block_bits):,.0f}",
+                "seen": f"{compared.mean() / BATCH:,.0f}",
+                "memory, MiB": f"{sum(memory_of(os.getpid()).beyond(before)):,.0f}",
+            }
+            k = None if distance is None else int(distance)
+            searches.append(Searched(Figure(SEARCHING, found), articles, k, median_us))
+    return Figure(OPENING, cells), searches, stream, batches
 
 
 def _when_warm(index: LogIndex) -> float:
@@ -291,14 +301,14 @@ def _when_warm(index: LogIndex) -> float:
     return since
 
 
-def _searched(index: LogIndex, stream: Stream, batch: int, most: int) -> Iterator[tuple[float, int]]:
+def _searched(index: LogIndex, stream: Stream, most: int) -> Iterator[tuple[float, int]]:
     """Apply and judge; yield the seconds of each batch, and the entries compared."""
     took, least = 0.0, MIN_BATCHES + WARMING
     for number in range(max(most, least)):
         if number >= least and took > SECONDS:
             return
         record = stream.record()
-        positions = log_position(record.offset, 0) + np.arange(batch)
+        positions = log_position(record.offset, 0) + np.arange(BATCH)
         before = index.counters.candidates
         start = time.perf_counter()
         index.apply([record])
@@ -308,13 +318,11 @@ def _searched(index: LogIndex, stream: Stream, batch: int, most: int) -> Iterato
         yield last, index.counters.candidates - before
 
 
-def _peers(run: Run, figures: Sequence[Figure]) -> Iterator[Figure]:
-    """The same searches in the peer's index; there are none in directed search."""
-    for figure in figures:
-        if isinstance(figure, Searched) and figure.distance is not None:
-            us, why_not = in_new_process(_peer, run, figure.articles // run.batch, figure.distance)
-            width = (run.block_bits, run.tables)
-            yield tell(Peer(*width, figure.articles, figure.memory_mib, figure.distance, us, why_not))
+def _beside_peer(run: Run, searched: Searched) -> Figure:
+    """Return a figure with that of the same search in the peer's index beside it."""
+    us, why_not = in_new_process(_peer, run, searched.articles // BATCH, searched.distance)
+    beside = {PEER: why_not} if us is None else {PEER: f"{us:,.0f}", "ratio": f"{us / searched.median_us:,.0f} x"}
+    return searched.figure._replace(cells=searched.figure.cells | beside)
 
 
 def _peer(run: Run, batches: int, distance: int) -> tuple[float | None, str]:
@@ -331,7 +339,7 @@ def _peer(run: Run, batches: int, distance: int) -> tuple[float | None, str]:
             return None, f"not filled in {PEER_FILL_SECONDS} s"
         if memory_of(os.getpid()).beyond(memory).anonymous > PEER_MIB:
             return None, f"more than {PEER_MIB:,} MiB"
-    values = [value for _ in range(-(-PEER_ARTICLES // run.batch)) for value in _fingerprints(stream.record())]
+    values = [value for _ in range(-(-PEER_ARTICLES // BATCH)) for value in _fingerprints(stream.record())]
     return median(_peer_times(peer, values[:PEER_ARTICLES], number)), ""
 
 

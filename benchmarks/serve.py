@@ -49,7 +49,7 @@ from stream_dedup.dev.broker import BrokerSettings, find_broker
 from stream_dedup.extras import SERVE_PACKAGES, need_packages
 from stream_dedup.index import IndexSettings, LogIndex
 from tests.serve.clients import Client
-from tests.serve.comparing import Served, checked_and_judged, served
+from tests.serve.comparing import checked_and_judged, served
 from tests.worker.mixture import records
 from tests.worker.pipeline import Keys, Pipeline, pipeline
 
@@ -64,9 +64,6 @@ PATIENT: Keys = {"session_timeout_s": 45, "transaction_timeout_s": 60}
 PRODUCE_S = 0.1
 """Between two calls of the producer."""
 PAGES = ("/check", "/live", "/clusters", "/clusters/{id}", "/system")
-CAUGHT_UP_S = 30.0
-CAUGHT_UP_LAG = 20
-"""Log records: a worker at full load is always some ahead."""
 
 
 class Load(NamedTuple):
@@ -246,7 +243,6 @@ def _at_rate(bootstrap: str, folder: Path, rate: int, seconds: float) -> None:
                 with service.client() as client:
                     for name, method, path, body in _questions(client, texts):
                         _print_answers(name, _answered(client, method, path, body, seconds))
-                _wait_caught_up(service)
                 service.stop()
         finally:
             ends.set()
@@ -290,18 +286,6 @@ def _print_answers(name: str, times: Sequence[float]) -> None:
 
 def _record(number: int, texts: Sequence[str]) -> bytes:
     return orjson.dumps({"id": str(number), "text": f"{number} {texts[number % len(texts)]}"})
-
-
-def _wait_caught_up(service: Served) -> None:
-    deadline = time.monotonic() + CAUGHT_UP_S
-    with service.client() as client:
-        while time.monotonic() < deadline:
-            found = re.search(
-                r"^stream_dedup_serve_log_lag ([0-9.e+]+)$", client.call("GET", "/metrics").body.decode(), re.MULTILINE
-            )
-            if found is not None and float(found[1]) <= CAUGHT_UP_LAG:
-                return
-            time.sleep(0.2)
 
 
 def _agree(bootstrap: str, folder: Path, count: int) -> int:

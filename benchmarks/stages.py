@@ -28,14 +28,14 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from benchmarks.pipeline import CLIENTS, Bench
-from benchmarks.processes import Memory, memory_of
+from benchmarks.processes import memory_of
+from benchmarks.quality.report import table
 from benchmarks.texts import articles, as_json
-from benchmarks.timed_worker import CLIENT_THREADS, MOMENTS, STAGES, run_timed
+from benchmarks.timed_worker import CLIENT_THREADS, MOMENTS, run_timed
 from stream_dedup.core.profiles import DEFAULT_PROFILE
 from stream_dedup.dev.broker import BrokerSettings, find_broker
 
 STOP_S = 60
-LEAST_SHOWN_US = 0.5
 
 
 class Taken(NamedTuple):
@@ -43,12 +43,10 @@ class Taken(NamedTuple):
 
     rate: float
     """Articles a second."""
-    used_us: Mapping[str, float]
-    """Processor time of an article, µs: of threads, of stages."""
-    times_ms: Mapping[str, float]
-    calls: Mapping[str, float]
-    """Calls of a stage in a second."""
-    memory: Memory
+    used_us: float
+    """Processor time of an article, µs."""
+    tables: Mapping[str, Mapping[str, float]]
+    """By what the rows are: processor time of an article by thread and by stage, calls, memory, time until a moment."""
 
 
 def take_turn(bootstrap: str, client: str, values: list[bytes], given: argparse.Namespace) -> Taken:
@@ -72,50 +70,37 @@ def take_turn(bootstrap: str, client: str, values: list[bytes], given: argparse.
         worker.join(STOP_S)
         found: dict[str, Any] = json.loads(out.read_text())
     count, used = found["articles"], found["used"]
-    threads: dict[str, float] = defaultdict(float)
-    for name, seconds in used.items():
-        if name.startswith("thread") and any(part in name for part in CLIENT_THREADS):
-            threads["thread of the Kafka client"] += seconds * 1e6 / count
-        elif name != "clock" and not name.startswith("calls"):
-            threads[name] += seconds * 1e6 / count
-    calls = {
-        name.removeprefix("calls "): made / used["clock"] for name, made in used.items() if name.startswith("calls")
+    threads, stages, calls = defaultdict[str, float](float), dict[str, float](), dict[str, float]()
+    for name, value in used.items():
+        kind, _, what = name.partition(" ")
+        if kind == "thread":
+            is_client = any(part in what for part in CLIENT_THREADS)
+            threads["of the Kafka client" if is_client else what] += value * 1e6 / count
+        elif kind == "stage":
+            stages[what] = value * 1e6 / count
+        elif kind == "calls":
+            calls[what] = value / used["clock"]
+    tables = {
+        "thread, µs an article": threads,
+        "stage, µs an article": stages,
+        "calls a second": calls,
+        "memory, MiB": {"of its own": memory.anonymous, "of mapped files": memory.files},
+        "until, ms": dict(zip(MOMENTS, found["times"], strict=True)),
     }
-    return Taken(count / used["clock"], threads, dict(zip(MOMENTS, found["times"], strict=True)), calls, memory)
-
-
-def print_table(taken: dict[str, list[Taken]], what: str, rows: list[str]) -> None:
-    """Print the medians of some rows, a column for each client."""
-    print(f"\n| {what} | {' | '.join(taken)} |\n| --- |{' ---: |' * len(taken)}")
-    for row in rows:
-        cells = [median(turn.used_us.get(row, 0.0) for turn in turns) for turns in taken.values()]
-        if max(cells) >= LEAST_SHOWN_US:
-            print(
-                f"| {row.removeprefix('thread ').removeprefix('stage ')} | {' | '.join(f'{us:.1f}' for us in cells)} |"
-            )
+    return Taken(count / used["clock"], sum(threads.values()), tables)
 
 
 def print_taken(taken: dict[str, list[Taken]]) -> None:
-    """Print the tables."""
-    names = sorted({name for turns in taken.values() for turn in turns for name in turn.used_us})
-    threads = [name for name in names if name.startswith("thread")]
+    """Print the medians, a column for each client."""
     for client, turns in taken.items():
-        main = median(sum(turn.used_us.get(name, 0.0) for name in threads) for turn in turns)
-        rate = median(turn.rate for turn in turns)
-        print(f"{client}: {rate:,.0f} articles/s, {main:.0f} µs an article")
-    print_table(taken, "thread", threads)
-    print_table(taken, "stage", [name for name in names if name.startswith("stage")])
-    print(f"\n| calls a second | {' | '.join(taken)} |\n| --- |{' ---: |' * len(taken)}")
-    for stage in STAGES:
-        cells = [median(turn.calls.get(stage, 0.0) for turn in turns) for turns in taken.values()]
-        print(f"| {stage} | {' | '.join(f'{calls:.1f}' for calls in cells)} |")
-    print(f"\n| memory | {' | '.join(taken)} |\n| --- |{' ---: |' * len(taken)}")
-    mib = [(median(turn.memory[at] for turn in turns) for at in (0, 1)) for turns in taken.values()]
-    print(f"| MiB of its own, of mapped files | {' | '.join(f'{own:.0f}, {mapped:.0f}' for own, mapped in mib)} |")
-    print(f"\n| until | {' | '.join(taken)} |\n| --- |{' ---: |' * len(taken)}")
-    for moment in MOMENTS:
-        cells = [median(turn.times_ms[moment] for turn in turns) for turns in taken.values()]
-        print(f"| {moment} | {' | '.join(f'{ms:.1f}' for ms in cells)} |")
+        rate, each_us = (median(turn[at] for turn in turns) for at in (0, 1))
+        print(f"{client}: {rate:,.0f} articles/s, {each_us:.0f} µs an article")
+    for what in next(iter(taken.values()))[0].tables:
+        rows = dict.fromkeys(row for turns in taken.values() for turn in turns for row in turn.tables[what])
+        cells = {
+            row: [median(turn.tables[what].get(row, 0.0) for turn in turns) for turns in taken.values()] for row in rows
+        }
+        print(f"\n{table((what, *taken), ([row, *(f'{value:.1f}' for value in each)] for row, each in cells.items()))}")
 
 
 def main() -> None:

@@ -147,9 +147,9 @@ def _mark_moments(stages: Stages, sink: type) -> None:
     from stream_dedup.worker.committer import Committer  # noqa: PLC0415 - as above
     from stream_dedup.worker.engine import Engine  # noqa: PLC0415 - as above
 
-    def ready(_engine: Engine, batch: Any, span: Any) -> None:  # noqa: ANN401 - a polled batch, its records
-        if span.columns.done():
-            stages.mark(batch, 1)
+    def ready(_engine: Engine, pending: Any, **_: bool) -> None:  # noqa: ANN401 - a batch
+        if pending.columns is not None and pending.columns.done():
+            stages.mark(pending.polled, 1)
 
     of_transaction: list[Any] = []
 
@@ -158,8 +158,8 @@ def _mark_moments(stages: Stages, sink: type) -> None:
         stages.mark_all(of_transaction, 4)
 
     _before(Engine, "submit", lambda _engine, *batches: stages.mark_all(batches, 0))
-    _before(Engine, "_append_when_fingerprinted", ready)
-    _before(Engine, "_append", lambda _engine, batch, _span: stages.mark(batch, 2))
+    _before(Engine, "_is_appended", ready)
+    _before(Engine, "_append", lambda _engine, pending, _columns: stages.mark(pending.polled, 2))
     _before(Committer, "submit", lambda _committer, batches: stages.mark_all([one.polled for one in batches], 3))
     _before(Committer, "_transact", begun)
     _before(sink, "flush", lambda _sink: stages.mark_all(of_transaction, 5))
@@ -170,8 +170,8 @@ def _mark_moments(stages: Stages, sink: type) -> None:
 def _before(kind: type, name: str, note: Callable[..., object]) -> None:
     call = getattr(kind, name)
 
-    def noting(*args: Any) -> Any:  # noqa: ANN401 - of any call
-        note(*args)
-        return call(*args)
+    def noting(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - of any call
+        note(*args, **kwargs)
+        return call(*args, **kwargs)
 
     setattr(kind, name, noting)

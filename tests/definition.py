@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stream_dedup.audit.plain_near import PlainEntries, PlainQuery, PlainSearch
+from stream_dedup.audit.plain_near import NOT_WITHDRAWN, PlainEntries, PlainQuery, PlainSearch
 from stream_dedup.core.arrays import I64, U8, U64
 from stream_dedup.core.model import LogOffset, Status, log_position
 from stream_dedup.core.probes import words
@@ -47,6 +47,7 @@ def plain_entries(
         sketches=np.empty((0, n + asked), np.uint8) if sketches is None else sketches.T,
         ids=np.zeros(n + asked, np.uint64),
         records=numbers,
+        withdrawn_at=np.full(n + asked, NOT_WITHDRAWN),
     )
 
 
@@ -64,5 +65,6 @@ def near_by_definition(
         while search.logged < before[number]:
             search.log_next()
         query = PlainQuery(first + number, rules, margins[number], LogOffset(low_watermark), lambda _: True)
-        near[number] = [(distance, entry) for entry, distance in search.near(query)]
+        entries_near, distances = search.near(query)
+        near[number] = list(zip(distances.tolist(), entries_near.tolist(), strict=True))
     return near

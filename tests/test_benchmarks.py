@@ -10,9 +10,7 @@ import benchmarks
 NAMES = [module.name for module in pkgutil.walk_packages(benchmarks.__path__, "benchmarks.")]
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.spark] if name == "benchmarks.spark" else []) for name in NAMES]
-)
+@pytest.mark.parametrize("name", NAMES)
 def test_it_loads(name: str) -> None:
     """Types are not checked in them."""
     importlib.import_module(name)

@@ -7,17 +7,16 @@ exact Jaccard similarity below 0.3 over shingles of five characters of the norma
 
 from __future__ import annotations
 
-from functools import cache
 from itertools import pairwise
 from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.quality import data, ours, peers, report
+from benchmarks.quality import data, report
+from benchmarks.quality.labelled import Labelled, Sides
 from benchmarks.quality.ours import Pairs, Way
 from benchmarks.quality.report import Aim
-from benchmarks.quality.seeds import alone, for_each
 
 EDITED = (0, 0.01, 0.05, 0.10, 0.20, 0.30)
 """Borders of the classes of edited share; the last one belongs to its class."""
@@ -38,20 +37,14 @@ FALSE_AIM = 0
 OTHERS_AIM = 1.0
 """Most false pairs among all others, in 9.7 million; mean over the seeds."""
 OTHERS, AMONG = "articles", "among"
-PARTS = ("zh old", "zh new", "en old", "en new", "articles")
-"""Texts by which entries are made."""
 SETS = {
-    "zh": (("zh old",), ("zh new",)),
-    "en": (("en old",), ("en new",)),
+    "zh": Sides(("zh old",), ("zh new",)),
+    "en": Sides(("en old",), ("en new",)),
     # All revisions against the other articles.
-    OTHERS: (("articles",), PARTS[:4]),
-    # The other articles against each other, each against those before it.
-    AMONG: (("articles",), ("articles",)),
+    OTHERS: Sides(("articles",), ("zh old", "zh new", "en old", "en new")),
+    # The other articles against each other.
+    AMONG: Sides(("articles",), ("articles",)),
 }
-"""By set: parts that are held, and parts that ask."""
-
-Found = dict[str, dict[str, Pairs]]
-"""By way, then by set: pairs of who asked and what was found."""
 
 
 class Figures(NamedTuple):
@@ -65,53 +58,13 @@ class Figures(NamedTuple):
 
 def measure(seeds: list[int]) -> tuple[str, list[Aim]]:
     """The section of the report, and its aims."""
-    by_seed = for_each(seeds, ours_of, "articles, ours")
-    minhash = for_each(seeds, minhash_of, "articles, MinHash")
-    package = alone(package_of, "articles, simhash package")
+    found = Labelled(texts_of, SETS, WAYS, data.ARTICLE_SHINGLE).found(seeds, "articles")
     unlike = {name: _similarity(name) for name in SETS}
-    figures = {way.name: _figures([one[way.name] for one in by_seed], unlike) for way in WAYS}
-    for name in minhash[0]:
-        figures[name] = _figures([one[name] for one in minhash], unlike)
-    figures[peers.package_name()] = _figures([package], unlike)
+    figures = {way: _figures(by_seed, unlike) for way, by_seed in found.items()}
     return _section(figures, seeds), _aims(figures[MAIN.name])
 
 
-def ours_of(seed: int) -> Found:
-    """Every way of ours with one seed."""
-    every: Found = {}
-    for profile in ("article", "simhash"):
-        ways = [way for way in WAYS if way.profile == profile]
-        maker = ours.Maker(profile, seed)
-        entries = {part: maker.entries(_texts(part)) for part in PARTS}
-        for name, sides in SETS.items():
-            held, asking = (ours.joined([entries[part] for part in parts]) for parts in sides)
-            for way, pairs in ours.found(held, asking, ways, seed).items():
-                every.setdefault(way, {})[name] = _counted(name, pairs)
-    return every
-
-
-def minhash_of(seed: int) -> Found:
-    """MinHash at each threshold, one seed of its permutations."""
-    every: Found = {}
-    values = {part: peers.minhashes(_hashed(part), seed) for part in PARTS}
-    for name, sides in SETS.items():
-        held, asking = (np.concatenate([values[part] for part in parts]) for parts in sides)
-        for threshold, pairs in peers.minhash_pairs(asking, held).items():
-            every.setdefault(threshold, {})[name] = _counted(name, pairs)
-    return every
-
-
-def package_of() -> dict[str, Pairs]:
-    """The simhash package, which has no seed."""
-    values = {part: peers.package_values(_texts(part)) for part in PARTS}
-    every = {}
-    for name, sides in SETS.items():
-        held, asking = (np.concatenate([values[part] for part in parts]) for parts in sides)
-        every[name] = _counted(name, peers.package_pairs(asking, held))
-    return every
-
-
-def _texts(part: str) -> list[str]:
+def texts_of(part: str) -> list[str]:
     if part == "articles":
         return data.articles()
     language, side = part.split()
@@ -119,20 +72,10 @@ def _texts(part: str) -> list[str]:
     return revisions.old if side == "old" else revisions.new
 
 
-@cache
-def _hashed(part: str) -> list[peers.U32]:
-    return peers.hashed(_texts(part), data.ARTICLE_SHINGLE)
-
-
 def _sides(name: str) -> tuple[list[str], list[str]]:
     """Texts held, and texts that ask."""
-    held, asking = ([text for part in parts for text in _texts(part)] for parts in SETS[name])
+    held, asking = ([text for part in parts for text in texts_of(part)] for parts in SETS[name][:2])
     return held, asking
-
-
-def _counted(name: str, pairs: Pairs) -> Pairs:
-    """Pairs that count: of the articles among themselves, each with those before it."""
-    return pairs[pairs[:, 1] < pairs[:, 0]] if name == AMONG else pairs
 
 
 def _similarity(name: str) -> data.Similarity:

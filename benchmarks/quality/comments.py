@@ -8,16 +8,15 @@ it. Comments that are the same when normalised stand there once.
 
 from __future__ import annotations
 
-from functools import cache
 from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.quality import data, ours, peers, report
+from benchmarks.quality import data, report
+from benchmarks.quality.labelled import Labelled, Sides
 from benchmarks.quality.ours import Pairs, Way
 from benchmarks.quality.report import Aim
-from benchmarks.quality.seeds import alone, for_each
 
 CLASSES = ((0.9, 1.0), (0.8, 0.9), (0.7, 0.8), (0.6, 0.7))
 """Jaccard similarities; the lower border belongs to the class, 1 too."""
@@ -38,8 +37,7 @@ WAYS = (
 PAIRS, ALL = "pairs", "all"
 UNRELATED = ("zh", "en", ALL)
 """Some of the Chinese comments, all English ones, all Chinese ones."""
-
-Found = dict[str, dict[str, Pairs]]
+SETS = {PAIRS: Sides(("a",), ("b",))} | {name: Sides((name,), (name,), by_main=name == ALL) for name in UNRELATED}
 
 
 class Figures(NamedTuple):
@@ -52,71 +50,20 @@ class Figures(NamedTuple):
 
 def measure(seeds: list[int]) -> tuple[str, list[Aim]]:
     """The section of the report, and its aims."""
-    by_seed = for_each(seeds, ours_of, "comments, ours")
-    minhash = for_each(seeds, minhash_of, "comments, MinHash")
-    package = alone(package_of, "comments, simhash package")
-    unlike = {name: data.Similarity(_texts(name), _texts(name), data.COMMENT_SHINGLE) for name in UNRELATED}
-    figures = {way.name: _figures([one[way.name] for one in by_seed], unlike) for way in WAYS}
-    for name in minhash[0]:
-        figures[name] = _figures([one[name] for one in minhash], unlike)
-    figures[peers.package_name()] = _figures([package], unlike)
+    found = Labelled(texts_of, SETS, WAYS, data.COMMENT_SHINGLE).found(seeds, "comments")
+    unlike = {name: data.Similarity(texts_of(name), texts_of(name), data.COMMENT_SHINGLE) for name in UNRELATED}
+    figures = {way: _figures(by_seed, unlike) for way, by_seed in found.items()}
     return _section(figures, seeds), _aims(figures[MAIN.name])
 
 
-def ours_of(seed: int) -> Found:
-    """Every way of ours with one seed; among all Chinese comments only the profile's own."""
-    every: Found = {}
-    maker = ours.Maker("comment", seed)
-    a, b = (maker.entries(texts) for texts in data.comment_pairs()[:2])
-    for way, pairs in ours.found(a, b, WAYS, seed).items():
-        every[way] = {PAIRS: pairs}
-    for name in UNRELATED:
-        entries = maker.entries(_texts(name))
-        for way, pairs in ours.found(entries, entries, [MAIN] if name == ALL else WAYS, seed).items():
-            every[way][name] = _earlier(pairs)
-    return every
-
-
-def minhash_of(seed: int) -> Found:
-    """MinHash at each threshold, one seed of its permutations."""
-    every: Found = {}
-    b, a = (peers.minhashes(_hashed(name), seed) for name in ("b", "a"))
-    for threshold, pairs in peers.minhash_pairs(b, a).items():
-        every[threshold] = {PAIRS: pairs}
-    for name in UNRELATED[:2]:
-        values = peers.minhashes(_hashed(name), seed)
-        for threshold, pairs in peers.minhash_pairs(values, values).items():
-            every[threshold][name] = _earlier(pairs)
-    return every
-
-
-def package_of() -> dict[str, Pairs]:
-    """The simhash package, which has no seed."""
-    a, b = (peers.package_values(texts) for texts in data.comment_pairs()[:2])
-    every = {PAIRS: peers.package_pairs(b, a)}
-    for name in UNRELATED[:2]:
-        values = peers.package_values(_texts(name))
-        every[name] = _earlier(peers.package_pairs(values, values))
-    return every
-
-
-def _texts(name: str) -> list[str]:
+def texts_of(name: str) -> list[str]:
     if name in {"a", "b"}:
         return data.comment_pairs().a if name == "a" else data.comment_pairs().b
     return data.sample() if name == "zh" else data.comments("zh" if name == ALL else name)
 
 
-@cache
-def _hashed(name: str) -> list[peers.U32]:
-    return peers.hashed(_texts(name), data.COMMENT_SHINGLE)
-
-
-def _earlier(pairs: Pairs) -> Pairs:
-    return pairs[pairs[:, 1] < pairs[:, 0]]
-
-
 def _count(name: str) -> int:
-    n = len(_texts(name))
+    n = len(texts_of(name))
     return n * (n - 1) // 2
 
 
@@ -147,12 +94,12 @@ def _section(figures: dict[str, Figures], seeds: list[int]) -> str:
     for name, one in figures.items():
         classes = map(report.shares, zip(*one.recall, strict=True))
         rows.append([name, *classes, *(report.numbers(one.false[language]) for language in data.LANGUAGES)])
-    every = report.numbers(figures[MAIN.name].false[ALL])
+    n, every = len(texts_of(ALL)), report.numbers(figures[MAIN.name].false[ALL])
     return "\n".join(
         [
             f"## Comments\n\n{__doc__.split(chr(10), 2)[2].strip()}\n",
             report.table(head, rows),
-            f"\nAmong all {len(_texts(ALL)):,} distinct Chinese comments, {_count(ALL):,} pairs: {every} in 8 million.",
+            f"\nAmong all {n:,} distinct Chinese comments, {_count(ALL):,} pairs: {every} in 8 million.",
             f"\nSeeds {seeds[0]} to {seeds[-1]}; the package has none.",
         ]
     )

@@ -18,14 +18,16 @@ from datasketch import MinHash
 from datasketch.hashfunc import sha1_hash32
 
 from benchmarks.quality.data import shingles
-from benchmarks.quality.minhash import VALUES
 from benchmarks.quality.ours import Pairs
 from stream_dedup.core.arrays import U32, U64
+from tests.reference.normalise import normalise
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from simhash import Simhash
 
+VALUES = 128
+"""Values of a sketch; datasketch's own default."""
 THRESHOLDS = (0.8, 0.5, 0.3)
 PACKAGE_K = 3
 _WORDS, _WIDTH = re.compile(r"[\w\u4e00-\u9fcc]+"), 4
@@ -39,7 +41,8 @@ logging.getLogger("simhash").setLevel(logging.ERROR)
 
 def hashed(texts: Sequence[str], size: int) -> list[U32]:
     """Of each text the hashes of its different shingles."""
-    return [np.array([sha1_hash32(one.encode()) for one in set(shingles(text, size))], np.uint32) for text in texts]
+    every = ({one.encode("utf-8", "surrogatepass") for one in shingles(text, size)} for text in texts)
+    return [np.array(list(map(sha1_hash32, own)), np.uint32) for own in every]
 
 
 def minhashes(texts: Sequence[U32], seed: int) -> U32:
@@ -53,23 +56,30 @@ def minhashes(texts: Sequence[U32], seed: int) -> U32:
     return values
 
 
+def sketches(texts: Sequence[str], size: int, seed: int) -> U32:
+    """Values of each text without its white space: it is not to suffer from line breaks."""
+    return minhashes(hashed(["".join(normalise(text).split()) for text in texts], size), seed)
+
+
+def equal(left: U32, right: U32) -> np.ndarray:
+    """Estimated Jaccard similarity of each row with the row beside it."""
+    return (left == right).mean(axis=-1)
+
+
 def minhash_pairs(asking: U32, held: U32) -> dict[str, Pairs]:
     """By threshold: pairs whose estimate reaches it."""
-    every: dict[str, list[Pairs]] = {minhash_name(threshold): [] for threshold in THRESHOLDS}
+    names = {threshold: f"MinHash of {VALUES} values, J ≥ {threshold}" for threshold in THRESHOLDS}
+    every: dict[str, list[Pairs]] = {name: [] for name in names.values()}
     columns = np.ascontiguousarray(held.T)
     for start in range(0, len(asking), ROWS):
         equal = np.zeros((len(asking[start : start + ROWS]), len(held)), np.uint8)
         for own, other in zip(asking[start : start + ROWS].T, columns, strict=True):
             equal += own[:, np.newaxis] == other
-        for threshold in THRESHOLDS:
+        for threshold, name in names.items():
             rows = np.argwhere(equal >= threshold * VALUES)
             rows[:, 0] += start
-            every[minhash_name(threshold)].append(rows)
+            every[name].append(rows)
     return {name: np.concatenate(parts) for name, parts in every.items()}
-
-
-def minhash_name(threshold: float) -> str:
-    return f"MinHash of {VALUES} values, J ≥ {threshold}"
 
 
 def package_values(texts: Sequence[str]) -> U64:
@@ -85,15 +95,11 @@ def package_value(text: str) -> int:
     return value
 
 
-def package_pairs(asking: U64, held: U64) -> Pairs:
+def package_pairs(asking: U64, held: U64) -> dict[str, Pairs]:
     parts = []
     for start in range(0, len(asking), ROWS):
         distances = np.bitwise_count(asking[start : start + ROWS, np.newaxis] ^ held)
         rows = np.argwhere(distances <= PACKAGE_K)
         rows[:, 0] += start
         parts.append(rows)
-    return np.concatenate(parts)
-
-
-def package_name() -> str:
-    return f"simhash package, k = {PACKAGE_K}"
+    return {f"simhash package, k = {PACKAGE_K}": np.concatenate(parts)}

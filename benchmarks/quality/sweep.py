@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.quality import cells, data, minhash, ours, sweep_report
+from benchmarks.quality import cells, data, ours, peers, sweep_report
 from benchmarks.quality.cells.model import Cell, Pairs, Unlike
 from benchmarks.quality.ours import Entries, Maker, Way
 from benchmarks.quality.report import Aim
@@ -139,11 +139,11 @@ def _by_cell(every: list[_Texts], called: NDArray[np.int64]) -> dict[str, Flags]
 
 
 def _minhash(shingle: int, seed: int, texts: _Texts) -> Verdicts:
-    held = minhash.sketches(texts.held, shingle, seed)
+    held = peers.sketches(texts.held, shingle, seed)
     if isinstance(texts.cell, Pairs):
-        likeness = minhash.equal(held, minhash.sketches(texts.asking, shingle, seed))
+        likeness = peers.equal(held, peers.sketches(texts.asking, shingle, seed))
     else:
-        likeness = np.array([minhash.equal(held[:at], one).max(initial=0) for at, one in enumerate(held)], float)
+        likeness = np.array([peers.equal(held[:at], one).max(initial=0) for at, one in enumerate(held)], float)
     return {name: likeness >= threshold for name, threshold in THRESHOLDS.items()}
 
 

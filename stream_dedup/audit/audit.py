@@ -273,12 +273,12 @@ class Audit:
 
     def _differences(self, index: int, output: SourceRecord, stamp: Stamp) -> list[str]:
         """Return the differences of an output from the log, each as text."""
-        log, expected = self._log, self._expected.get(index)
+        log, expected, record = self._log, self._expected.get(index), self._log.record(index)
         checksum = int(log.entries.checksums[index])
         rows: Rows = [
-            ("topic", output.topic, self._topics.outputs[Verdict.UNIQUE if log.observed(index) else stamp.verdict]),
+            ("topic", output.topic, self._topics.outputs[Verdict.UNIQUE if record.rules.observe else stamp.verdict]),
             ("scheme", stamp.scheme, log.scheme_id()),
-            ("source topic", stamp.topic, log.topic(index)),
+            ("source topic", stamp.topic, record.batch.topic),
             ("checksum of the value", _checksum(output, stamp, checksum), checksum),
         ]
         if stamp.omitted is not None:
@@ -348,16 +348,15 @@ class Audit:
 
     def _topics_of(self, index: int) -> frozenset[str]:
         """Return the topics that the output of an article may belong in; one, if its verdict was recomputed."""
-        names, status = self._topics.outputs, self._log.entries.statuses[index]
-        if self._log.observed(index):
+        names, status, rules = self._topics.outputs, self._log.entries.statuses[index], self._log.record(index).rules
+        if rules.observe:
             return frozenset([names[Verdict.UNIQUE]])
         if index in self._expected:
             return frozenset([names[self._expected[index].verdict]])
         if status == Status.REJECTED:
             return frozenset([names[Verdict.REJECTED]])
         if status == Status.FEATURELESS:
-            rejected = self._log.rules_at(index).featureless == REJECTED
-            return frozenset([names[Verdict.REJECTED if rejected else Verdict.UNIQUE]])
+            return frozenset([names[Verdict.REJECTED if rules.featureless == REJECTED else Verdict.UNIQUE]])
         return frozenset([names[Verdict.UNIQUE], names[Verdict.DUPLICATE]])
 
     # the log itself

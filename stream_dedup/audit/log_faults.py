@@ -32,7 +32,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stream_dedup.audit.reference import PlainLog, SourcePartition, ValidTrim
+from stream_dedup.audit.reference import NO_WINDOW_MS, PlainLog, SourcePartition, ValidTrim
 from stream_dedup.core.arrays import I64, Bools
 from stream_dedup.core.entry import Batch, LogRecord, Trim
 from stream_dedup.core.headers import source_text
@@ -80,10 +80,6 @@ def _forgotten_at(log: PlainLog, source: SourcePartition, offset: SourceOffset) 
     return None
 
 
-NO_WINDOW_MS = 1 << 61
-"""Longer than any difference of log times."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Owed:
     """When the output of each article was written, and which outputs are still to come."""
@@ -97,31 +93,24 @@ class Owed:
 
 def early_trims(log: PlainLog, owed: Owed) -> Iterator[tuple[ValidTrim, str]]:
     """Yield each trim that dropped too much, with a description of one article that shows it."""
-    windows = _windows(log)
     low_watermark = 0
     for valid in log.valid_trims:
         dropped = np.flatnonzero(
             (log.entries.log_offsets >= low_watermark) & (log.entries.log_offsets < valid.trim.before)
         )
         low_watermark = max(low_watermark, valid.trim.before)
-        shown = _within_window(log, valid, windows, dropped, owed)
+        shown = _within_window(log, valid, dropped, owed)
         shown = _itself(log, valid, owed) if shown is None else shown
         if shown is not None:
             yield valid, shown
 
 
-def _windows(log: PlainLog) -> I64:
-    """Return the window in force at each article, in ms."""
-    found = [log.rules_at(index).window_ms for index in range(len(log.entries))]
-    return np.array([NO_WINDOW_MS if window is None else window for window in found], np.int64)
-
-
-def _within_window(log: PlainLog, valid: ValidTrim, windows: I64, dropped: I64, owed: Owed) -> str | None:
+def _within_window(log: PlainLog, valid: ValidTrim, dropped: I64, owed: Owed) -> str | None:
     if not len(dropped):
         return None
     times = log.entries.times
     newest = int(dropped[np.argmax(times[dropped])])
-    reach = np.minimum(windows, NO_WINDOW_MS if valid.window_ms is None else valid.window_ms)
+    reach = np.minimum(log.windows, NO_WINDOW_MS if valid.window_ms is None else valid.window_ms)
     after = log.entries.log_offsets >= valid.trim.basis.read_to
     at_risk = (after | _owed_at(log, valid, owed)) & (times - times[newest] <= reach)
     at_risk &= log.entries.log_offsets >= valid.trim.before

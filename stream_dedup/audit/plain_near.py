@@ -116,8 +116,7 @@ class PlainEntries:
 
     ``words`` has a row for each word of the signature, ``sketches`` one for each byte of a sketch; ``ids`` are hashes
     of the article ids; ``records`` is the index of the log record that holds the entry, among those that hold any.
-    ``withdrawn_at`` is the log position of what first withdraws an entry, ``NOT_WITHDRAWN`` where nothing does; without
-    it nothing is withdrawn.
+    ``withdrawn_at`` is the log position of what first withdraws an entry, ``NOT_WITHDRAWN`` where nothing does.
     """
 
     positions: I64
@@ -131,7 +130,7 @@ class PlainEntries:
     sketches: U8
     ids: U64
     records: I64
-    withdrawn_at: I64 | None = None
+    withdrawn_at: I64
 
     def __len__(self) -> int:
         """Return the number of logged articles."""
@@ -243,7 +242,7 @@ class PlainSearch:
 
     def match(self, query: PlainQuery) -> PlainMatch | None:
         """Return the match among the logged entries, or None."""
-        entries, (near, distances) = self._entries, self._near(query)
+        entries, (near, distances) = self._entries, self.near(query)
         if not len(near):
             return None
         copies = min(len(near), COPIES_LIMIT)
@@ -253,11 +252,6 @@ class PlainSearch:
             if version is not None:
                 return PlainMatch(int(near[version]), int(distances[version]), copies, update=True)
         return PlainMatch(int(near[0]), int(distances[0]), copies, update=False)
-
-    def near(self, query: PlainQuery) -> list[tuple[int, int]]:
-        """Return every near entry with its distance: the nearest first, then the earliest."""
-        near, distances = self._near(query)
-        return list(zip(near.tolist(), distances.tolist(), strict=True))
 
     def _status(self, query: PlainQuery) -> Status:
         return Status(int(self._entries.statuses[query.article]))
@@ -275,7 +269,7 @@ class PlainSearch:
         most = WORD_SIEVE_BITS if query.rules.directed else self._reach(query)
         return np.asarray(np.bitwise_count(differing) <= most, np.bool_)
 
-    def _near(self, query: PlainQuery) -> tuple[I64, I64]:
+    def near(self, query: PlainQuery) -> tuple[I64, I64]:
         """Return the near entries and their distances: nearest first, then earliest."""
         entries, article, rules = self._entries, query.article, query.rules
         some = self._candidates(query)
@@ -360,8 +354,7 @@ class PlainSearch:
         """Return which entries have the article's scope hash, are not withdrawn, and inside the window."""
         entries, article, rules = self._entries, query.article, query.rules
         may = entries.scope_hashes[some] == entries.scope_hashes[article]
-        if entries.withdrawn_at is not None:
-            may &= entries.withdrawn_at[some] > entries.positions[article]
+        may &= entries.withdrawn_at[some] > entries.positions[article]
         if rules.window_ms is not None:
             may &= entries.times[article] - entries.times[some] <= rules.window_ms
         return np.asarray(may, np.bool_)

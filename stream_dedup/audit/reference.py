@@ -56,7 +56,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from stream_dedup.audit.plain_near import NOT_WITHDRAWN, PlainEntries, PlainMatch, PlainQuery, PlainSearch
-from stream_dedup.core.arrays import I64
+from stream_dedup.core.arrays import I64, Bools
 from stream_dedup.core.entry import Batch, LogRecord, Trim, Withdrawal
 from stream_dedup.core.headers import source_text
 from stream_dedup.core.model import (
@@ -151,10 +151,11 @@ class _LoggedRanges:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _PlainRecord:
+class PlainRecord:
     """A log record that logged an article, and what is in force at its log offset."""
 
     batch: Batch
+    """Its topic, its ids, its reasons and, in directed search, its margins."""
     rules: Rules
     low_watermark: LogOffset
     """Entries at log offsets below this are trimmed."""
@@ -187,11 +188,10 @@ def _entry_columns(batch: Batch, rows: I64) -> tuple[NDArray[Any], ...]:
 
 def _no_columns(sketch_bytes: int) -> tuple[NDArray[Any], ...]:
     """Return the columns of ``PlainEntries`` without entries, so that those of an empty log can be joined too."""
-    kinds = (np.int64, np.int64, np.int64, np.int64, np.uint64, np.uint8)
+    i64, u64, u8 = (np.empty(0, kind) for kind in (np.int64, np.uint64, np.uint8))
     words = np.empty((SIGNATURE_BYTES // 8, 0), np.uint64)
-    scope_hashes, ids, records = (np.empty(0, kind) for kind in (np.uint64, np.uint64, np.int64))
     sketches = np.empty((sketch_bytes, 0), np.uint8)
-    return (*(np.empty(0, kind) for kind in kinds), words, scope_hashes, sketches, ids, records)
+    return i64, i64, i64, i64, u64, u8, words, u64, sketches, u64, i64, i64
 
 
 def _slim(batch: Batch, *, margins: bool) -> Batch:
@@ -209,8 +209,8 @@ def _slim(batch: Batch, *, margins: bool) -> Batch:
     )
 
 
-_NO_WINDOW = 1 << 61
-"""In ms: longer than any difference of log times."""
+NO_WINDOW_MS = 1 << 61
+"""Longer than any difference of log times."""
 _NO_MARGINS = np.empty(0, np.uint8)
 
 
@@ -232,7 +232,6 @@ class PlainLog:
         self.first_offset: LogOffset | None = None
         self.first_time = 0
         """Log time of the first record, ms."""
-        self.end = LogOffset(0)
         self.rules: Rules | None = None
         self.sources: list[SourcePartition] = []
         self.logged = _LoggedRanges()
@@ -249,7 +248,7 @@ class PlainLog:
         self._copies: list[tuple[LogOffset, LogOffset]] = []
         """Log offset of each batch with copies, and of a record that says to be logged what it repeats."""
         self._source_of: dict[SourcePartition, int] = {}
-        self._records: list[_PlainRecord] = []
+        self._records: list[PlainRecord] = []
         self._parts: list[tuple[NDArray[Any], ...]] = []
         self._withdrawn_at: dict[int, LogPosition] = {}
         """Log positions that a withdrawal lists, with the log position of the first one that does."""
@@ -263,7 +262,6 @@ class PlainLog:
         if self.first_offset is None:
             self.first_offset = record.offset
             self.first_time = int(np.min(record.time))
-        self.end = LogOffset(record.offset + 1)
         payload = record.payload
         if isinstance(payload, Rules):
             self._append_rules(record.offset, payload)
@@ -285,14 +283,11 @@ class PlainLog:
         empty = _no_columns(0 if self.rules is None else self.rules.scheme.sketch_bytes)
         self._parts = [tuple(np.concatenate(column, axis=-1) for column in zip(empty, *self._parts, strict=True))]
         entries = PlainEntries(*self._parts[0])
-        by_deletes = self._withdrawn_by_deletes(entries)
-        if not self._withdrawn_at and not by_deletes:
-            return entries
-        withdrawn_at = [
-            min(self._withdrawn_at.get(position, NOT_WITHDRAWN), by_deletes.get(position, NOT_WITHDRAWN))
-            for position in entries.positions.tolist()
-        ]
-        return replace(entries, withdrawn_at=np.array(withdrawn_at, np.int64))
+        for withdrawn in (self._withdrawn_at, self._withdrawn_by_deletes(entries)):
+            own = np.isin(entries.positions, list(withdrawn))
+            at = np.array([withdrawn[position] for position in entries.positions[own].tolist()], np.int64)
+            entries.withdrawn_at[own] = np.minimum(entries.withdrawn_at[own], at)
+        return entries
 
     def _withdrawn_by_deletes(self, entries: PlainEntries) -> dict[int, LogPosition]:
         """Return the log positions with an id that a later delete has, with that of the first such delete."""
@@ -309,7 +304,7 @@ class PlainLog:
         return withdrawn
 
     @cached_property
-    def recomputable(self) -> NDArray[np.bool_]:
+    def recomputable(self) -> Bools:
         """Which articles' verdicts can be recomputed: those whose window reaches no record that was cut away.
 
         The greatest log time that was cut away is at most the trim's horizon less the window in force there.
@@ -326,12 +321,16 @@ class PlainLog:
                 "records: something else deleted them, so verdicts cannot be recomputed. "
                 "Begin a new log (another group) and keep deletion by age and size off."
             )
-        windows = [record.rules.window_ms for record in self._records]
-        reach = np.array([_NO_WINDOW if window is None else window for window in windows])
         newest_cut = valid.trim.horizon - (valid.window_ms or 0)
-        entries = self.entries
-        known: NDArray[np.bool_] = entries.times - reach[entries.records] > newest_cut
-        return known | (entries.log_offsets > valid.offset)
+        known: Bools = self.entries.times - self.windows > newest_cut
+        return known | (self.entries.log_offsets > valid.offset)
+
+    @cached_property
+    def windows(self) -> I64:
+        """The window in force at each article, in ms."""
+        windows = [record.rules.window_ms for record in self._records]
+        reach = [NO_WINDOW_MS if window is None else window for window in windows]
+        return np.array(reach, np.int64)[self.entries.records]
 
     def coordinates(self, index: int) -> Coordinates:
         """Return the coordinates of an article."""
@@ -361,39 +360,27 @@ class PlainLog:
         start, stop = np.searchsorted(offsets, [coordinates.offset, coordinates.offset + 1])
         return [int(index) for index in order[start:stop]]
 
-    def topic(self, index: int) -> str:
-        """Return the topic name that the log has for an article."""
-        return self._record(index).batch.topic
-
     def name(self, index: int) -> str:
         """Return topic, partition and offset of an article as one text."""
-        return source_text(self.topic(index), self.coordinates(index))
+        return source_text(self.record(index).batch.topic, self.coordinates(index))
 
-    def batch_of(self, index: int) -> Batch:
-        """Return the batch that logged an article: its ids, its reasons and, in directed search, its margins."""
-        return self._record(index).batch
-
-    def rules_at(self, index: int) -> Rules:
-        """Return the rules in force at an article's log position."""
-        return self._record(index).rules
-
-    def observed(self, index: int) -> bool:
-        """Return whether the rules at an article's log position send every output to the topic of unique articles."""
-        return self._record(index).rules.observe
+    def record(self, index: int) -> PlainRecord:
+        """Return the log record that logged an article."""
+        return self._records[int(self.entries.records[index])]
 
     @cached_property
-    def seeded(self) -> NDArray[np.bool_]:
+    def seeded(self) -> Bools:
         """Which articles were published before they were logged."""
         of_records = np.array([record.batch.seeded for record in self._records], bool)
         return of_records[self.entries.records]
 
     @cached_property
-    def deletes(self) -> NDArray[np.bool_]:
+    def deletes(self) -> Bools:
         """Which entries are deletes."""
         return np.asarray(self.entries.statuses == Status.DELETE, np.bool_)
 
     @cached_property
-    def owed(self) -> NDArray[np.bool_]:
+    def owed(self) -> Bools:
         """For which articles a worker owes an output: all but seeded ones and deletes."""
         return ~self.seeded & ~self.deletes
 
@@ -485,8 +472,9 @@ class PlainLog:
             self.sources.append((batch.topic_id, batch.partition))
         positions, n = log_position(log_offset, 0) + rows, len(rows)
         own = _entry_columns(batch, rows)
-        self._parts.append((positions, times[rows], np.full(n, source), *own, np.full(n, len(self._records))))
-        self._records.append(_PlainRecord(_slim(batch, margins=rules.directed), rules, self.low_watermark))
+        last = np.full(n, len(self._records)), np.full(n, NOT_WITHDRAWN)
+        self._parts.append((positions, times[rows], np.full(n, source), *own, *last))
+        self._records.append(PlainRecord(_slim(batch, margins=rules.directed), rules, self.low_watermark))
 
     @cached_property
     def _by_source(self) -> list[tuple[I64, I64]]:
@@ -498,11 +486,8 @@ class PlainLog:
             found.append((self.entries.offsets[order], order))
         return found
 
-    def _record(self, index: int) -> _PlainRecord:
-        return self._records[int(self.entries.records[index])]
-
     def _judge(self, index: int, status: int, search: PlainSearch) -> Judgement:
-        record, row = self._record(index), self.entries.row(index)
+        record, row = self.record(index), self.entries.row(index)
         if status in {Status.DELETE, Status.REJECTED}:
             reason = record.batch.reason(row) or None
             return Judgement(Verdict.DELETE if status == Status.DELETE else Verdict.REJECTED, reason=reason)
@@ -522,7 +507,7 @@ class PlainLog:
         return Judgement(named, self._match(index, found), copies=found.copies)
 
     def _id(self, index: int) -> str:
-        return self._record(index).batch.id(self.entries.row(index))
+        return self.record(index).batch.id(self.entries.row(index))
 
     def _match(self, index: int, found: PlainMatch) -> Match:
         entries, other = self.entries, found.entry
@@ -530,7 +515,7 @@ class PlainLog:
         return Match(
             position=entries.position(other),
             id=self._id(other),
-            topic=self._record(other).batch.topic,
+            topic=self.record(other).batch.topic,
             coordinates=self.coordinates(other),
             time=int(entries.times[other]),
             distance=found.distance,

@@ -109,9 +109,9 @@ class AuditReport:
         """Number of faults of all kinds."""
         return sum(self.found[kind] for kind in FAULT_KINDS)
 
-    def add(self, kind: str, text: str = "", count: int = 1) -> None:
+    def add(self, kind: str, text: str = "") -> None:
         """Count a finding, and keep its description while there is room."""
-        self.found[kind] += count
+        self.found[kind] += 1
         examples = self.examples.setdefault(kind, [])
         if text and len(examples) < EXAMPLES:
             examples.append(text)

@@ -78,53 +78,44 @@ def most_deleted(wanted: Mapping[Choice, int], room: Mapping[Partition, int]) ->
     finds the shortest chain of moves that makes room for one more (Edmonds and Karp 1972). Where there is none, all
     partitions that were reached are full for ever, and no later round looks at them.
     """
-    flow = _Flow(dict(room))
+    left = dict(room)
+    held: dict[Partition, Counter[Choice]] = {partition: Counter() for partition in room}
+    full: set[Partition] = set()
     deleted: dict[Choice, int] = {}
     for choice in sorted(wanted, key=sorted):
         count = wanted[choice]
-        while count and (chain := flow.chain(choice)):
-            count -= flow.move(chain, count)
+        while count and (chain := _shortest_chain(choice, left, held, full)):
+            leaving = [(other, at) for (_, at), (other, _) in pairwise(chain)]
+            step = min(count, left[chain[-1][1]], *(held[at][other] for other, at in leaving))
+            for other, to in chain:
+                held[to][other] += step
+            for other, at in leaving:
+                held[at][other] -= step
+            left[chain[-1][1]] -= step
+            count -= step
         deleted[choice] = wanted[choice] - count
     return deleted
 
 
-Chain = list[tuple[Choice, Partition]]
-"""Each pair is a choice and the partition that it moves to; the next choice of the chain leaves that partition."""
+def _shortest_chain(
+    start: Choice,
+    left: Mapping[Partition, int],
+    held: Mapping[Partition, Mapping[Choice, int]],
+    full: set[Partition],
+) -> list[tuple[Choice, Partition]]:
+    """Return who moves where so that one output more of ``start`` has room; empty, if that is not possible.
 
-
-class _Flow:
-    """How many outputs of each choice each partition has, and the room that is left."""
-
-    def __init__(self, left: dict[Partition, int]) -> None:
-        self._left = left
-        self._held: dict[Partition, Counter[Choice]] = {partition: Counter() for partition in left}
-        self._full: set[Partition] = set()
-
-    def chain(self, start: Choice) -> Chain:
-        """Return who moves where so that ``start`` gets a place: the shortest chain, empty if there is none."""
-        seen = set(start - self._full)
-        queue: list[Chain] = [[(start, to)] for to in sorted(seen)]
-        for chain in queue:
-            at = chain[-1][1]
-            if self._left[at]:
-                return chain
-            for other in self._held[at]:
-                for to in sorted(other - seen - self._full):
-                    seen.add(to)
-                    queue.append([*chain, (other, to)])
-        self._full |= seen
-        return []
-
-    def move(self, chain: Chain, most: int) -> int:
-        """Do the moves of a chain for as many outputs as possible, at most so many; return how many."""
-        last = chain[-1][1]
-        moved = [(to, was) for (_, was), (to, _) in pairwise(chain)]
-        step = min(most, self._left[last], *(self._held[at][choice] for choice, at in moved))
-        for choice, to in chain:
-            self._held[to][choice] += step
-        for choice, at in moved:
-            self._held[at][choice] -= step
-            if not self._held[at][choice]:
-                del self._held[at][choice]
-        self._left[last] -= step
-        return step
+    Each pair is a choice and the partition that it moves to; the choice of the next pair leaves that partition.
+    """
+    seen = set(start - full)
+    queue = [[(start, to)] for to in sorted(seen)]
+    for chain in queue:
+        at = chain[-1][1]
+        if left[at]:
+            return chain
+        for other in (choice for choice, count in held[at].items() if count):
+            for to in sorted(other - seen - full):
+                seen.add(to)
+                queue.append([*chain, (other, to)])
+    full |= seen
+    return []

@@ -148,10 +148,6 @@ def _joined(ranges: Iterable[Range]) -> list[Range]:
     return joined
 
 
-def _after(offset: int) -> SourceOffset:
-    return SourceOffset(offset + 1)
-
-
 def _within(ranges: list[Range], offset: SourceOffset) -> bool:
     at = bisect_right(ranges, offset, key=lambda one: one[0]) - 1
     return at >= 0 and offset < ranges[at][1]
@@ -165,7 +161,7 @@ def _read_kept(reader: TopicReader, ranges: Mapping[Partition, Range]) -> Iterat
         try:
             for record in reader.read(left):
                 partition = Partition(record.topic, record.partition)
-                reached[partition] = (_after(record.offset), left[partition][1])
+                reached[partition] = (SourceOffset(record.offset + 1), left[partition][1])
                 yield record
         except OffsetGoneError:
             left = _kept(reader, reached)
@@ -272,13 +268,13 @@ def _fingerprinted(
 
 
 def _limited(log: PlainLog, index: int) -> bool:
-    batch = log.batch_of(index)
+    batch = log.record(index).batch
     return batch.reason(log.entries.row(index)).startswith(LIMIT_REASONS)
 
 
 def _entry_differences(log: PlainLog, index: int, columns: Columns, row: int) -> list[str]:
     """Return the differences of a logged entry from the entry that its source record gives, each as text."""
-    entries, batch, logged_row = log.entries, log.batch_of(index), log.entries.row(index)
+    entries, batch, logged_row = log.entries, log.record(index).batch, log.entries.row(index)
     signature = int.from_bytes(columns.signatures[row].tobytes(), "big")
     rows: list[tuple[str, object, object]] = [
         ("status", Status(int(entries.statuses[index])).name, Status(int(columns.statuses[row])).name),

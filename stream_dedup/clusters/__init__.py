@@ -11,29 +11,3 @@ The cluster of an article is that of its match; an article without a match begin
 and its first article is the root. The outputs may arrive in any order, and more than once: the store comes to the same
 clusters. It is made of the outputs alone, and can be deleted and built from them again.
 """
-
-from stream_dedup.clusters.model import (
-    ArticleCluster,
-    ClusteredArticle,
-    MemberPage,
-    MissingOutputs,
-    VerdictCounts,
-    Window,
-    cluster_id_of,
-    parse_cluster_id,
-)
-from stream_dedup.clusters.queries import ClusterQueries
-from stream_dedup.clusters.store import ClusterStore
-
-__all__ = [
-    "ArticleCluster",
-    "ClusterQueries",
-    "ClusterStore",
-    "ClusteredArticle",
-    "MemberPage",
-    "MissingOutputs",
-    "VerdictCounts",
-    "Window",
-    "cluster_id_of",
-    "parse_cluster_id",
-]

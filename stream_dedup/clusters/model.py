@@ -219,18 +219,10 @@ class OutputReading:
             except CorruptError as error:
                 self._warn(record, error)
                 continue
-            found.append(self._output(record, stamp))
+            raw = RawRecord(record.key, record.value, source_text(stamp.topic, stamp.coordinates))
+            article_id, partition = self._reader.decode(raw).id, Partition(record.topic, record.partition)
+            found.append(JudgedOutput(stamp, article_id, record.timestamp, partition, record.offset))
         return found
-
-    def _output(self, record: SourceRecord, stamp: Stamp) -> JudgedOutput:
-        raw = RawRecord(record.key, record.value, source_text(stamp.topic, stamp.coordinates))
-        return JudgedOutput(
-            stamp,
-            self._reader.decode(raw).id,
-            record.timestamp,
-            Partition(record.topic, record.partition),
-            record.offset,
-        )
 
     def _warn(self, record: SourceRecord, error: CorruptError) -> None:
         if record.topic not in self._warned:

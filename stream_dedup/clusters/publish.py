@@ -185,7 +185,7 @@ class ClusterPublisher:
         log_id = str(uuid.UUID(bytes=self._state().log_id))
         for first in changed:
             cluster = self._store.cluster_of_first(first, now_ms)
-            value = None if cluster is None else orjson.dumps(cluster_value(cluster, log_id))
+            value = None if cluster is None else orjson.dumps(_value(cluster, log_id))
             yield Output(self._topic, str(first).encode(), value, [], now_ms)
 
     def _state(self) -> _StoreState:
@@ -193,8 +193,7 @@ class ClusterPublisher:
         return _StoreState(*self._connection.execute(sql).fetchone())
 
 
-def cluster_value(cluster: ArticleCluster, log_id: str) -> dict[str, Any]:
-    """Return the value of a cluster's record as an object of JSON."""
+def _value(cluster: ArticleCluster, log_id: str) -> dict[str, Any]:
     return {
         "log_id": log_id,
         "cluster_id": cluster.id,

@@ -26,6 +26,7 @@ from stream_dedup.clusters.model import (
     parse_cluster_id,
 )
 from stream_dedup.clusters.schema import open_reader, store_errors
+from stream_dedup.core.columns import as_stored
 from stream_dedup.core.headers import StampedMatch
 from stream_dedup.core.model import Coordinates, SourceOffset, Verdict
 from stream_dedup.errors import UnavailableError, UserError
@@ -79,9 +80,8 @@ class ClusterQueries:
 
     def articles_by_id(self, article_id: str, limit: int) -> list[ClusteredArticle]:
         """Return the articles with an id, newest first; one with half a surrogate pair is stored with its escape."""
-        stored = article_id.encode("utf-8", "backslashreplace").decode()
         where = "WHERE a.id = ? AND a.written_ms IS NOT NULL ORDER BY a.written_ms DESC, a.number DESC LIMIT ?"
-        return self._articles(where, stored, limit)
+        return self._articles(where, as_stored(article_id), limit)
 
     def latest(self, limit: int) -> list[ClusteredArticle]:
         """Return the articles that were written last, newest first, rejected records among them."""
@@ -166,13 +166,6 @@ class ClusterQueries:
         """Return the next offset of each output partition that was read, with the id of its topic."""
         rows = self._rows("SELECT topic, partition, topic_id, offset FROM position")
         return {Partition(row[0], row[1]): CommittedOffset(SourceOffset(row[3]), row[2]) for row in rows}
-
-    def size(self) -> tuple[int, int]:
-        """Return the number of articles and of clusters. Takes time proportional to them."""
-        ((articles, clusters),) = self._rows(
-            "SELECT (SELECT COUNT(*) FROM article WHERE written_ms IS NOT NULL), (SELECT COUNT(*) FROM cluster)"
-        )
-        return articles, clusters
 
     def cluster_count(self) -> int:
         """Return the number of clusters of two or more articles, which have an index of their own."""

@@ -175,9 +175,7 @@ class ClusterStore(ClusterQueries):
                 "WHERE number = ?1",
                 (cluster,),
             )
-            write.executemany(
-                "DELETE FROM bucket WHERE width = ? AND cluster = ?", [(int(width), cluster) for width in BucketWidth]
-            )
+            self._drop_buckets(cluster)
         self._note_change(cluster)
 
     def _end(self, cluster: int) -> int:
@@ -187,10 +185,12 @@ class ClusterStore(ClusterQueries):
         count = write.execute("DELETE FROM article WHERE cluster = ? AND written_ms IS NOT NULL", (cluster,)).rowcount
         write.execute("DELETE FROM article WHERE cluster = ?", (cluster,))
         write.execute("DELETE FROM cluster WHERE number = ?", (cluster,))
-        write.executemany(
-            "DELETE FROM bucket WHERE width = ? AND cluster = ?", [(int(width), cluster) for width in BucketWidth]
-        )
+        self._drop_buckets(cluster)
         return count
+
+    def _drop_buckets(self, cluster: int) -> None:
+        sql = "DELETE FROM bucket WHERE width = ? AND cluster = ?"
+        self._connection.executemany(sql, [(int(width), cluster) for width in BucketWidth])
 
     def _note_change(self, cluster: int) -> None:
         if self._publishes:

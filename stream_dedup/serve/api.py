@@ -16,7 +16,8 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from stream_dedup.clusters import ArticleCluster, ClusteredArticle, ClusterStore, VerdictCounts, Window
+from stream_dedup.clusters.model import ArticleCluster, ClusteredArticle, VerdictCounts, Window
+from stream_dedup.clusters.store import ClusterStore
 from stream_dedup.config.model import Config
 from stream_dedup.core.headers import StampedMatch
 from stream_dedup.core.model import Coordinates

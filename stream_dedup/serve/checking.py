@@ -28,7 +28,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, PlainValidator, WithJsonSchema, model_validator
 from pydantic.config import JsonDict
 
-from stream_dedup.clusters import ClusterStore
+from stream_dedup.clusters.store import ClusterStore
 from stream_dedup.config.effective import input_format_of
 from stream_dedup.config.model import Config
 from stream_dedup.core.columns import Columns

@@ -11,8 +11,8 @@ import uuid
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 
-from stream_dedup.clusters import ClusterStore
 from stream_dedup.clusters.follow import ClusterFollower, ClusterMetrics, FollowerState
+from stream_dedup.clusters.store import ClusterStore
 from stream_dedup.config.model import Config
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.ports import FollowPorts

@@ -182,7 +182,7 @@ def test_without_texts() -> None:
     """Without the comparison, nothing is kept of the outputs for it."""
     plain = logged().plain()
     audit = Audit(plain, asked_of(committed={SOURCE_0: 0}).topics, audited(plain, None, None))
-    judged = Judgement(Verdict.REJECTED, reason=plain.batch_of(1).reason(1))
+    judged = Judgement(Verdict.REJECTED, reason=plain.record(1).batch.reason(1))
     headers = output_headers(judged, 0, plain.scheme_id(), "articles", at(1), TIME_MS)
     audit.add(RECORDS[1]._replace(topic="rejected", headers=headers))
     assert faults(audit.report()) == {}

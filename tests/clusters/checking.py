@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stream_dedup.clusters import ClusterStore, Window, cluster_id_of
-from stream_dedup.clusters.model import BucketWidth, VerdictCounts
+from stream_dedup.clusters.model import BucketWidth, VerdictCounts, Window, cluster_id_of
+from stream_dedup.clusters.store import ClusterStore
 from stream_dedup.core.model import Coordinates, Verdict
 from stream_dedup.core.reasons import EMPTY_TEXT, code_of
 from tests.clusters.outputs import TIME_MS, LoggedArticle, clusters_in_one_pass, members_of

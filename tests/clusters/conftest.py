@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.clusters import ClusterStore
+from stream_dedup.clusters.store import ClusterStore
 from tests.clusters.following import GroupWorld
 from tests.clusters.outputs import LOG_ID
 from tests.contract.conftest import kafka_world, memory_world

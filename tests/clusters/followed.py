@@ -8,8 +8,9 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 
 from stream_dedup.cli.logs import set_up_logging
-from stream_dedup.clusters import ClusterStore, follow
+from stream_dedup.clusters import follow
 from stream_dedup.clusters.follow import ClusterFollower, ClusterMetrics
+from stream_dedup.clusters.store import ClusterStore
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.kafka.clients import kafka_follow_ports

@@ -11,8 +11,9 @@ from pathlib import Path
 import orjson
 from prometheus_client import CollectorRegistry
 
-from stream_dedup.clusters import ClusterStore, cluster_id_of
 from stream_dedup.clusters.follow import ClusterFollower, ClusterMetrics
+from stream_dedup.clusters.model import cluster_id_of
+from stream_dedup.clusters.store import ClusterStore
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.core.model import Verdict

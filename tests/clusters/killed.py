@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from stream_dedup.clusters import ClusterStore
 from stream_dedup.clusters.model import JudgedOutput
+from stream_dedup.clusters.store import ClusterStore
 from stream_dedup.core.model import SourceOffset
 from stream_dedup.ports import CommittedOffset, Partition
 from tests.clusters.outputs import LOG_ID, LoggedArticle, outputs_of, random_log

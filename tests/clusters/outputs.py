@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 from stream_dedup.clusters.model import JudgedOutput, OutputReading
+from stream_dedup.clusters.queries import ClusterQueries
+from stream_dedup.clusters.schema import open_reader
 from stream_dedup.config.model import Config
 from stream_dedup.core.decode import InputFormat
 from stream_dedup.core.headers import Headers
@@ -133,3 +136,11 @@ def members_of(first: Mapping[Coordinates, Coordinates]) -> dict[Coordinates, se
 
 def position_partition() -> Partition:
     return Partition("unique", 0)
+
+
+def size_of(store: ClusterQueries) -> tuple[int, int]:
+    """The number of articles and of clusters."""
+    sql = "SELECT (SELECT COUNT(*) FROM article WHERE written_ms IS NOT NULL), (SELECT COUNT(*) FROM cluster)"
+    with closing(open_reader(store.path)) as reader:
+        articles, clusters = reader.execute(sql).fetchone()
+    return articles, clusters

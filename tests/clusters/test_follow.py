@@ -10,15 +10,14 @@ from typing import Any
 
 import pytest
 
-from stream_dedup.clusters import MissingOutputs, Window
-from stream_dedup.clusters.model import JudgedOutput, OutputReading
+from stream_dedup.clusters.model import JudgedOutput, MissingOutputs, OutputReading, Window
 from stream_dedup.clusters.publish import PUBLISHED_AT_ONCE
 from stream_dedup.core.model import Verdict
 from stream_dedup.errors import RefusedError, UnavailableError
 from stream_dedup.ports import Partition, PassingError, SourceRecord, UnreadableError
 from tests.clusters.checking import refuse_other_clusters, totals_of
 from tests.clusters.following import Following, GroupWorld, refuse_other_values, refuse_repeated
-from tests.clusters.outputs import LoggedArticle, at
+from tests.clusters.outputs import LoggedArticle, at, size_of
 from tests.contract.conftest import ONE_CLIENT
 from tests.contract.world import World
 from tests.memory.runtime import Phase
@@ -107,11 +106,11 @@ def test_outputs_of_an_open_transaction_wait(group: GroupWorld, world: World) ->
         for _ in range(10):
             assert process.follower.step(0.05) == 0
         assert not process.follower.state().has_caught_up
-        assert (process.store.size(), group.published()) == ((1, 1), [])
+        assert (size_of(process.store), group.published()) == ((1, 1), [])
         for transaction in open_one:
             transaction.abort()
         process.run()
-        assert process.store.size() == (2, 1)
+        assert size_of(process.store) == (2, 1)
 
 
 @pytest.mark.expect_log("records that are no outputs")
@@ -121,7 +120,7 @@ def test_records_of_another_program_are_left_out(group: GroupWorld, world: World
     group.write(group.dated([LoggedArticle(at(0))]))
     with closing(group.open()) as process:
         process.run()
-        assert process.store.size() == (1, 1)
+        assert size_of(process.store) == (1, 1)
 
 
 @pytest.mark.expect_log("were deleted before they were read")
@@ -147,14 +146,14 @@ def test_outputs_that_retention_deleted_are_named(group: GroupWorld, world: Worl
     with closing(group.open()) as process:
         process.run()
         assert process.store.missing() == missing
-        assert process.store.size()[0] == 2
+        assert size_of(process.store)[0] == 2
         positions = {at: int(offset.offset) for at, offset in process.store.positions().items()}
     group.write(log[20:])
     missing += [MissingOutputs(one.partition, positions[one.partition], one.end) for one in cut(2 + 20)]
     with closing(group.open()) as process:
         process.run()
         assert process.store.missing() == sorted(missing, key=lambda one: (one.partition, one.first))
-        assert process.store.size()[0] == 4
+        assert size_of(process.store)[0] == 4
 
 
 @pytest.mark.expect_log("were deleted before they were read")
@@ -179,12 +178,12 @@ def test_outputs_deleted_while_others_are_gathered(
         monkeypatch.setattr(process.ports.follower, "poll", delete_before)
         with pytest.raises(PassingError, match="are gone"):
             process.follower.step()
-        assert (polls[0], process.store.size()) == (2, (0, 0))
+        assert (polls[0], size_of(process.store)) == (2, (0, 0))
         process.run()
         left = sum(record.partition == 0 for record in memory_world.committed_records(group.topic()))
         assert left > 0
         assert process.store.missing() == [MissingOutputs(gone, 0, ends[gone] - 1)]
-        assert process.store.size()[0] == left
+        assert size_of(process.store)[0] == left
 
 
 @pytest.mark.expect_log("was recreated")
@@ -200,7 +199,7 @@ def test_an_output_topic_that_is_recreated_is_read_from_its_beginning(group: Gro
             world.make_topic(group.topic(), 2)
             group.write(part)
             process.run()
-        assert process.store.size()[0] == len(log)
+        assert size_of(process.store)[0] == len(log)
         assert process.store.missing() == []
 
 
@@ -239,7 +238,7 @@ def test_a_topic_of_clusters_that_comes_later_gets_every_cluster(group: GroupWor
     with closing(group.open()) as process:
         for _ in range(10):
             process.follower.step(0.05)
-        assert process.store.size()[0] == 40
+        assert size_of(process.store)[0] == 40
         world.make_topic(group.clusters_topic, 2)
         process.run()
         refuse_other_values(group, log[:40])
@@ -339,7 +338,7 @@ def test_the_thread_waits_and_ends(memory_world: World, tmp_path: Path) -> None:
         assert process.metric("clusters_following") == 0
         assert process.metric("clusters_failures_total") > 0
         offsets.connection.hook = works
-        memory_world.wait_until(lambda: process.store.size() == (1, 1), "it goes on")
+        memory_world.wait_until(lambda: size_of(process.store) == (1, 1), "it goes on")
         memory_world.wait_until(lambda: process.metric("clusters_following") == 1, "the metrics show it")
         offsets.connection.hook = fail
         memory_world.wait_until(lambda: process.metric("clusters_following") == 0, "the metrics show it")

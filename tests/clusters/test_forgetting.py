@@ -10,12 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.clusters import ClusterStore, Window, cluster_id_of
-from stream_dedup.clusters.model import DAY_MS, HOUR_MS, MINUTE_MS
+from stream_dedup.clusters.model import DAY_MS, HOUR_MS, MINUTE_MS, Window, cluster_id_of
+from stream_dedup.clusters.store import ClusterStore
 from stream_dedup.core.model import Verdict
 from tests.clusters.checking import refuse_wrong_tables, stored_first
 from tests.clusters.following import GroupWorld, last_values
-from tests.clusters.outputs import TIME_MS, LoggedArticle, at, clusters_in_one_pass, members_of, outputs_of, random_log
+from tests.clusters.outputs import (
+    TIME_MS,
+    LoggedArticle,
+    at,
+    clusters_in_one_pass,
+    members_of,
+    outputs_of,
+    random_log,
+    size_of,
+)
 from tests.contract.world import World
 
 KEEP_MS = 8 * DAY_MS
@@ -58,7 +67,7 @@ def test_old_articles_are_forgotten(
     found = stored_first(store)
     assert members_of(found) == expected
     rejected = [a for a in log if a.verdict is Verdict.REJECTED and a.written_ms >= horizons[-1]]
-    assert store.size()[0] == len(found) + len(rejected) == len(log) - forgotten
+    assert size_of(store)[0] == len(found) + len(rejected) == len(log) - forgotten
     shrunk = {first for first, members in members_of(before).items() if members != expected.get(first, set())}
     assert changed_ids(store) == set(map(cluster_id_of, shrunk))
 
@@ -95,7 +104,7 @@ def test_without_a_time_everything_is_kept(store: ClusterStore) -> None:
     log = random_log(random.Random(1), 50)
     store.apply(outputs_of(log), {})
     assert store.forget(TIME_MS + 1_000 * DAY_MS, None) == 0
-    assert store.size()[0] == 50
+    assert size_of(store)[0] == 50
 
 
 def test_a_living_cluster_keeps_its_first_article_and_its_id(store: ClusterStore) -> None:
@@ -111,7 +120,7 @@ def test_a_living_cluster_keeps_its_first_article_and_its_id(store: ClusterStore
     assert (cluster.size, cluster.first_ms, cluster.last_ms) == (3, TIME_MS, late)
     assert store.article(at(1)) is None
     assert store.forget(late + 9 * DAY_MS, KEEP_MS) == 3
-    assert store.size() == (0, 0)
+    assert size_of(store) == (0, 0)
 
 
 def test_windows_show_what_is_in_them_and_no_more(store: ClusterStore) -> None:

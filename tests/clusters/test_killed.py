@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.clusters import ClusterStore, MissingOutputs, Window
+from stream_dedup.clusters.model import MissingOutputs, Window
+from stream_dedup.clusters.store import ClusterStore
 from stream_dedup.core.model import SourceOffset
 from stream_dedup.ports import CommittedOffset
 from tests.amount import FULL
 from tests.clusters.checking import NOW_MS, refuse_other_clusters, refuse_wrong_tables, totals_of
 from tests.clusters.killed import OUTPUTS, OUTPUTS_ID, apply_from_position, the_log, the_reads
-from tests.clusters.outputs import LOG_ID, TIME_MS, outputs_of
+from tests.clusters.outputs import LOG_ID, TIME_MS, outputs_of, size_of
 from tests.forks import forks
 
 COUNT = 50_000 if FULL else 20_000
@@ -61,7 +62,7 @@ def test_many_outputs_in_random_order_with_kills(tmp_path: Path) -> None:
     assert len({*offsets}) > 3, "most kills came before anything was stored"
     with closing(ClusterStore.open(tmp_path, LOG_ID, publishes=True)) as store:
         read = {article.coordinates for article in reads[: offsets[-1]]}
-        assert store.size()[0] == len(read)
+        assert size_of(store)[0] == len(read)
         for _ in apply_from_position(store, reads):
             pass
         refuse_other_clusters(store, log)

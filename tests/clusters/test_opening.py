@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.clusters import ClusterStore, Window, cluster_id_of
+from stream_dedup.clusters.model import Window, cluster_id_of
 from stream_dedup.clusters.schema import CLUSTERS_FILE, CLUSTERS_FORMAT_VERSION
+from stream_dedup.clusters.store import ClusterStore
 from stream_dedup.errors import CorruptError, RefusedError, UnavailableError, UserError
 from tests.clusters.checking import NOW_MS, refuse_other_answers
-from tests.clusters.outputs import LOG_ID, OTHER_LOG_ID, at, outputs_of, random_log
+from tests.clusters.outputs import LOG_ID, OTHER_LOG_ID, at, outputs_of, random_log, size_of
 
 THREADS = 4
 
@@ -39,7 +40,7 @@ def test_the_store_of_another_log_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match=r"belongs to log 74686520-.*is now 6f662061-.*delete the folder"):
         ClusterStore.open(tmp_path, OTHER_LOG_ID)
     with closing(ClusterStore.open(tmp_path, LOG_ID)) as store:
-        assert store.size()[0] == 200
+        assert size_of(store)[0] == 200
 
 
 def test_a_second_process_is_refused(tmp_path: Path) -> None:
@@ -100,7 +101,7 @@ def test_an_empty_file_is_a_store_that_was_not_begun(tmp_path: Path) -> None:
     """A process was killed between making the file and its tables."""
     (tmp_path / CLUSTERS_FILE).touch()
     with closing(ClusterStore.open(tmp_path, LOG_ID)) as store:
-        assert store.size() == (0, 0)
+        assert size_of(store) == (0, 0)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from stream_dedup.audit.reference import plain_log
-from stream_dedup.clusters import ClusterStore
+from stream_dedup.clusters.store import ClusterStore
 from stream_dedup.config.model import Config, KafkaConfig
 from stream_dedup.core.model import Coordinates, Verdict
 from stream_dedup.dev.broker import DevBroker

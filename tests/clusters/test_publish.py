@@ -13,7 +13,7 @@ import orjson
 import pytest
 from kafka import OffsetAndMetadata
 
-from stream_dedup.clusters import parse_cluster_id
+from stream_dedup.clusters.model import parse_cluster_id
 from stream_dedup.core.model import SourceOffset
 from stream_dedup.errors import RefusedError
 from stream_dedup.kafka.kafka_python.sink import _mark_of

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_dedup.clusters import ClusterStore, Window, cluster_id_of, parse_cluster_id
-from stream_dedup.clusters.model import COUNTED_WINDOWS, DAY_MS, HOUR_MS
+from stream_dedup.clusters.model import COUNTED_WINDOWS, DAY_MS, HOUR_MS, Window, cluster_id_of, parse_cluster_id
+from stream_dedup.clusters.store import ClusterStore
 from stream_dedup.core.model import SourceOffset, Verdict
 from stream_dedup.ports import CommittedOffset, Partition
 from tests.amount import FULL

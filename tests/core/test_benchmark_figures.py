@@ -1,11 +1,9 @@
-"""The figures of the benchmark of fingerprints: from turns to tables and a picture."""
-
-from pathlib import Path
+"""The figures of the benchmark of fingerprints: from turns to tables."""
 
 import pytest
 
 from benchmarks import texts
-from benchmarks.fingerprint_figures import Timed, draw, print_point, print_sweep, timed
+from benchmarks.fingerprint import Timed, print_point, print_sweep, timed
 
 PEER = "peer"
 TIMES = {PEER: [10.0, 20.0, 30.0], "profile article": [20.0, 20.0, 90.0]}
@@ -38,14 +36,6 @@ def test_a_table_has_the_ratios_to_the_peer(capsys: pytest.CaptureFixture[str]) 
         "| Chinese | 2 | 20.0 (1.00) | 20.0 (2.00) |",
         "| English | 4 | 20.0 (1.00) | 20.0 (1.00) |",
     ]
-
-
-@pytest.mark.slow
-def test_the_same_figures_make_the_same_picture(tmp_path: Path) -> None:
-    """Lines for the kinds that are named, bars for the others."""
-    first, second = (draw(figures(), PEER, ("Chinese",), tmp_path / name).read_bytes() for name in ("a.svg", "b.svg"))
-    assert first == second
-    assert b"English, 4" in first
 
 
 def test_texts_of_a_length_are_made_of_other_pieces() -> None:

@@ -126,7 +126,7 @@ def compare(rules: Rules, rng: np.random.Generator, outcomes: dict[str, set[bool
         found = met.found.min(axis=1) != NO_PLACE
         near: I64 = np.flatnonzero(accounts["near"] & found)
         told = dict(zip(near.tolist(), accounts["distance"][near].tolist(), strict=True))
-        assert told == dict(search.near(query))
+        assert told == dict(zip(*(column.tolist() for column in search.near(query)), strict=True))
         for name in ("within", "form_holds", "certain", "enough", "near"):
             outcomes[name].update(accounts[name].tolist())
         outcomes["passed"].update(met.passed.reshape(-1).tolist())

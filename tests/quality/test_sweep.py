@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from benchmarks.quality import cells, data, minhash, sweep, sweep_report
+from benchmarks.quality import cells, data, peers, sweep, sweep_report
 from benchmarks.quality.cells import declaration, edits, manuals, official, templates, texts
 from benchmarks.quality.cells.model import Cell, Pair, Pairs, Unlike, as_peer, no_more
 from benchmarks.quality.sweep_report import FOUND, OURS, PEER, Figure
@@ -82,14 +82,14 @@ def test_each_pair_has_one_seed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_estimate_is_near_the_exact_similarity() -> None:
-    """The compiled MinHash estimates Jaccard similarities without bias: over 20 seeds within three standard errors."""
+    """MinHash estimates Jaccard similarities without bias: over 20 seeds within three standard errors."""
     first, second = TEXTS["library"], TEXTS["library"].replace("图书馆", "博物馆")
     plain = ("".join(normalise(one).split()) for one in (first, second))
     exact = data.jaccard(*(frozenset(data.shingles(one, 5)) for one in plain))
     estimates = [
-        float(minhash.equal(*(minhash.sketches([one], 5, seed) for one in (first, second)))[0]) for seed in range(20)
+        float(peers.equal(*(peers.sketches([one], 5, seed) for one in (first, second)))[0]) for seed in range(20)
     ]
-    error = (exact * (1 - exact) / minhash.VALUES / len(estimates)) ** 0.5
+    error = (exact * (1 - exact) / peers.VALUES / len(estimates)) ** 0.5
     assert sum(estimates) / len(estimates) == pytest.approx(exact, abs=3 * error)
 
 

@@ -18,6 +18,7 @@ from stream_dedup.index import LogIndex
 from stream_dedup.ports import Partition, PassingError
 from stream_dedup.serve.follower import Position
 from stream_dedup.serve.run import RunningService
+from tests.clusters.outputs import size_of
 from tests.headers import output_headers
 from tests.memory.partition import Message
 from tests.memory.runtime import Phase
@@ -90,7 +91,7 @@ class PageScene(MemoryService):
         def has_all() -> bool:
             running.raise_failure()
             store = running._clusters.store
-            return store is not None and store.size()[0] >= self._written
+            return store is not None and size_of(store)[0] >= self._written
 
         wait_until(has_all, OUTPUTS_S, "the clusters have every output")
 

@@ -14,8 +14,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from stream_dedup.clusters import ClusteredArticle, MissingOutputs, VerdictCounts, cluster_id_of
 from stream_dedup.clusters.follow import FollowerState
+from stream_dedup.clusters.model import ClusteredArticle, MissingOutputs, VerdictCounts, cluster_id_of
 from stream_dedup.config.load import load_config
 from stream_dedup.core.decode import Article, InputFormat
 from stream_dedup.core.model import Coordinates, LogOffset, SourceOffset, Verdict

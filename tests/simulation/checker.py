@@ -110,7 +110,7 @@ def _window_grew(records: list[LogRecord]) -> bool:
 
 
 def _difference(log: PlainLog, index: int, expected: Judgement, record: StoredRecord, stamp: Stamp) -> str | None:
-    topic = OUTPUTS[0] if log.observed(index) else expected.verdict.value
+    topic = OUTPUTS[0] if log.record(index).rules.observe else expected.verdict.value
     match = None if expected.match is None else expected.match.coordinates
     found = None if stamp.match is None else stamp.match.coordinates
     rows: list[tuple[str, object, object]] = [

@@ -13,8 +13,8 @@ from enum import StrEnum
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
-from stream_dedup.clusters import ClusterQueries
 from stream_dedup.clusters.follow import FollowerState
+from stream_dedup.clusters.queries import ClusterQueries
 from stream_dedup.config.effective import input_format_of
 from stream_dedup.core.decode import Article
 from stream_dedup.core.model import Coordinates

@@ -10,7 +10,7 @@ from itertools import zip_longest
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from stream_dedup.clusters import ClusteredArticle, parse_cluster_id
+from stream_dedup.clusters.model import ClusteredArticle, parse_cluster_id
 from stream_dedup.core.decode import InputFormat
 from stream_dedup.core.model import FINGERPRINT_BITS, SIGNATURE_BITS, Coordinates, SourceOffset, Status, Verdict
 from stream_dedup.core.near import Forms

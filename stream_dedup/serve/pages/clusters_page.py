@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from stream_dedup.clusters import ArticleCluster, ClusteredArticle, ClusterQueries, Window
+from stream_dedup.clusters.model import ArticleCluster, ClusteredArticle, Window
+from stream_dedup.clusters.queries import ClusterQueries
 from stream_dedup.errors import StreamDedupError, UserError
 from stream_dedup.serve.pages.backend import (
     LATE_TEXT,

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from stream_dedup.clusters import ClusteredArticle, ClusterQueries, VerdictCounts, Window
+from stream_dedup.clusters.model import ClusteredArticle, VerdictCounts, Window
+from stream_dedup.clusters.queries import ClusterQueries
 from stream_dedup.core.model import Verdict
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.serve.follower import Phase

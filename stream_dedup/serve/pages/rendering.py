@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from stream_dedup import __version__
-from stream_dedup.clusters import Window, cluster_id_of
+from stream_dedup.clusters.model import Window, cluster_id_of
 from stream_dedup.core.logged_scheme import NONE, value_text
 from stream_dedup.core.rules import (
     COPIES_LIMIT,

@@ -23,7 +23,7 @@ from urllib.parse import parse_qsl, urlsplit
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from stream_dedup.clusters import Window
+from stream_dedup.clusters.model import Window
 from stream_dedup.core.model import Verdict
 from stream_dedup.errors import UserError
 from stream_dedup.serve.pages.backend import PageBackend
