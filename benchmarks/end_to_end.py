@@ -1,7 +1,7 @@
 """A worker with each Kafka client beside a plain consumer and a copy loop; and its latency from 5 to 90 % of full load.
 
     python -m benchmarks.end_to_end [--articles N] [--plain N] [--turns T]
-    python -m benchmarks.end_to_end --sweep [--seconds S]
+    python -m benchmarks.end_to_end --sweep [--seconds S] [--picture]
 
 Each turn takes the same real articles through three ways with each client, on one broker, from topics that were filled
 beforehand:
@@ -77,6 +77,7 @@ LIVE_S = 20.0
 """How long a worker is fed more than it can do."""
 STARTED = 2_000
 """Articles that a worker is through before anything is measured: its code and tables are loaded then."""
+PICTURE = Path(__file__).parents[1] / "docs" / "images" / "latency.svg"
 
 
 class Measured(NamedTuple):
@@ -86,6 +87,16 @@ class Measured(NamedTuple):
     """Articles a second."""
     processor_us: float
     """Processor time of an article, µs."""
+
+
+class Latency(NamedTuple):
+    """Append to append at one share of full load, ms."""
+
+    name: str
+    """Of a worker's client, or of a copy loop's with ``COPY`` before it."""
+    share: float
+    p50: float
+    p99: float
 
 
 def plain_consumer(config: Config, source: str, number: int, unique: str, duplicate: str) -> None:
@@ -260,8 +271,8 @@ def live_rate(bootstrap: str, client: str, above: float, given: argparse.Namespa
     return rate_of([one for one in records if begun + WARM_UP_S * 1000 < one.timestamp < fed])
 
 
-def sweep(bootstrap: str, name: str, full: float, given: argparse.Namespace) -> None:
-    """Print the latencies of one worker or copy loop, share by share."""
+def sweep(bootstrap: str, name: str, full: float, given: argparse.Namespace) -> Iterator[Latency]:
+    """Print and yield the latencies of one worker or copy loop, share by share."""
     bench = Bench(bootstrap, "sweep", given.profile)
     counts = [int(full * share * given.seconds) for share in SHARES]
     values = (as_json(at, text) for at, text in zip(count(), articles(sum(counts) + STARTED), strict=False))
@@ -285,6 +296,27 @@ def sweep(bootstrap: str, name: str, full: float, given: argparse.Namespace) -> 
             p50, p99 = np.percentile(own[:, 1] - own[:, 0], [50, 99])
             rate = len(own) * 1000 / (last - first)
             print(f"| {name} | {share:.0%} | {rate:,.0f} | {p50:.0f} | {p99:.0f} |", flush=True)
+            yield Latency(name, share, float(p50), float(p99))
+
+
+def draw(figures: Sequence[Latency]) -> None:
+    """Draw p50 and p99 over the share of full load, a colour for each client."""
+    import matplotlib as mpl  # noqa: PLC0415 - takes long to load
+    from matplotlib.figure import Figure  # noqa: PLC0415 - as above
+
+    # Text stays text, and the same figures make the same bytes.
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "latency", "font.size": 9}):
+        picture = Figure(figsize=(7, 4), layout="constrained")
+        axes = picture.subplots()
+        for number, name in enumerate(dict.fromkeys(one.name for one in figures)):
+            own = [one for one in figures if one.name == name]
+            shares = [one.share * 100 for one in own]
+            axes.plot(shares, [one.p50 for one in own], "-", color=f"C{number}", marker=".", label=f"{name}, p50")
+            axes.plot(shares, [one.p99 for one in own], "--", color=f"C{number}", marker=".", label=f"{name}, p99")
+        axes.set(title="Latency, append to append", xlabel="% of full load", ylabel="ms", yscale="log")
+        axes.grid(visible=True, alpha=0.3)
+        axes.legend(fontsize=8)
+        picture.savefig(PICTURE, metadata={"Date": None})
 
 
 def main() -> None:
@@ -301,8 +333,9 @@ def main() -> None:
                 print(f"{client}: {full:,.0f} articles/s with the producer beside it, {full / alone:.2f} of that alone")
                 of_clients += [(client, full), (COPY + client, full)]
             print("\n| client | % of full load | articles/s | p50, ms | p99, ms |\n| --- | ---: | ---: | ---: | ---: |")
-            for name, rate in of_clients:
-                sweep(broker.bootstrap, name, rate, given)
+            figures = [one for name, rate in of_clients for one in sweep(broker.bootstrap, name, rate, given)]
+            if given.picture:
+                draw(figures)
 
 
 def _options() -> argparse.Namespace:
@@ -320,6 +353,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--clients", default=",".join(CLIENTS), help="with commas")
     parser.add_argument("--sweep", action="store_true", help="also the latency at shares of full load")
     parser.add_argument("--seconds", type=float, default=20.0, help="of each share, the warm-up included")
+    parser.add_argument("--picture", action="store_true", help="with --sweep: draw docs/images/latency.svg")
     return parser.parse_args()
 
 
