@@ -36,9 +36,6 @@ from stream_dedup import _native
 from stream_dedup.core.columns import Columns
 from stream_dedup.errors import UnavailableError
 
-_R = TypeVar("_R", bound="Record")
-
-
 CHUNK_RECORDS = 256
 """Most records of a task: short texts of some 5 ms, so that no thread waits long for the last task of a request."""
 CHUNK_BYTES = 256 << 10
@@ -48,11 +45,14 @@ LEAST_SHARE_RECORDS = 24
 
 
 class Record(Protocol):
-    """A record, of any kind."""
+    """What has bytes to fingerprint."""
 
     @property
     def value(self) -> bytes | None:
         """The value; None of a tombstone."""
+
+
+_R = TypeVar("_R", bound=Record)
 
 
 class FingerprintThreads(Generic[_R]):

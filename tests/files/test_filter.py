@@ -269,7 +269,7 @@ def test_flags_name_the_fields(tmp_path: Path, call: Filter) -> None:
 
 FEW, MANY = LINE_BATCH_LINES // 8, LINE_BATCH_LINES
 MOST_MORE_CALLS = (MANY - FEW) * 3 // 2
-"""Fewer than two for each further line; a batch of more tasks takes some."""
+"""Fewer than two for each further line, which becomes a record by one; a batch of more tasks takes some."""
 WAITING = {"stream_dedup.index.store", "contextlib", "threading"}
 """Whose functions do not count: the store looks whether RocksDB has written, as often as time allows."""
 
@@ -302,7 +302,6 @@ def calls(folder: Path, lines: int) -> Counter[str]:
 
 
 def test_a_line_costs_one_call(tmp_path: Path) -> None:
-    """The one that makes its record."""
     calls(tmp_path, 1)  # what is loaded once
     few, many = calls(tmp_path, FEW), calls(tmp_path, MANY)
     assert many.total() - few.total() < MOST_MORE_CALLS, (many - few).most_common(10)

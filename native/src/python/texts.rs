@@ -59,9 +59,8 @@ impl TextReader {
             value: value.as_deref(),
             fallback: fallback.bytes(),
         });
-        let raws: Vec<_> = raws.collect();
         let maker = Maker { format: &fmt.0, scheme: &self.0, html: &html };
-        let made: Vec<Entry> = py.detach(|| raws.into_iter().map(|raw| maker.entry(raw)).collect());
+        let made: Vec<Entry> = py.detach(|| raws.map(|raw| maker.entry(raw)).collect());
         let (statuses, signatures, margins, sketches) = readings(made.iter().map(|one| &one.reading));
         let reasons = made.iter().enumerate().filter_map(|(row, one)| one.reason.map(|reason| (row, reason)));
         let reasons = reasons.map(|(row, reason)| Ok((row, said(py, reason, Some(&fmt.0))?)));
