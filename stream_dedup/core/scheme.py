@@ -48,7 +48,7 @@ _STEPS = {
     "normalise": "nfkc-casefold-unicode14/1",
     "hash": "xxh3-128-seeds-2n-2n+1/1",
     "margins": "8-steps-of-4-bits/1",
-    "html": "html5ever/2",
+    "html": "html5ever/3",
     "characters": "hash-of-characters/1",
     "letters": "hash-of-letters/1",
     "mixing": "three-octaves-of-letters/1",

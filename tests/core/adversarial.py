@@ -150,9 +150,9 @@ _TAGS = (
     "<sup><a href=#a>", "<i style='display:none'>", "<a role=noteref>",
     "<blockquote>", "<blockquote></blockquote>",
 )  # fmt: skip
-_OPEN = "<div>" * 2001
+_OPEN = "<div>" * 1001
 """More than is parsed."""
-_DEEP = "<div>" * 1900
+_DEEP = "<div>" * 900
 """About as much as is parsed."""
 _MANY = "".join(f"<b x={n}>" for n in range(200))
 
@@ -173,6 +173,7 @@ PAGES: dict[str, Family] = {
     },
     **{piece: repeated(piece) for piece in ("<", "<br>", "<i a=1>", "&lt")},
     "elements to make again": repeated("</p><p>x", before="<p>" + _MANY),
+    "elements to compare": repeated("<b></b>", before="<b " + " ".join(f"a{n}" for n in range(900)) + ">"),
     "ever more elements to make again": counted("<p><b x={}>x</p>"),
     "half elements, half blocks": lambda size: counted("<b x={}>")(size // 2) + "<p>x</p>" * (size // 16),
     "attributes": lambda size: counted("a{} ", before="<a ")(size) + ">",

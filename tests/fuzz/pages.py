@@ -111,7 +111,7 @@ _SIGNS = (
 _BEGINNINGS = ("", "", "", "<!DOCTYPE html>", "<!doctype html><html><body>", "<table>", "<svg>", "<math>", "<select>")
 _TIMES = (30, 60, 300, 1500)
 _PLAIN_LIMITS = (
-    *("<div>" * depth for depth in (1990, 1999, 2000, 2001, 2500)),
+    *("<div>" * depth for depth in (990, 999, 1000, 1001, 1500)),
     *("<a " + " ".join(f"a{at}" for at in range(count)) + ">" for count in (999, 1000, 1001)),
     *("<p>" + "".join(f"<b x={at}>" for at in range(count)) for count in (100, 500)),
     *("中" * 16_000, "<svg>" + "x" * 16_000, "<b>" * 4, "<body a b c>" * 300),
@@ -165,7 +165,8 @@ def fuzz_pages(count: int, seed: int | str, *, large_one_in: int = 20) -> list[s
     """Take the text of drawn pages by the product and by the definition; return the differences."""
     faults = []
     for page in PageFuzzer(seed).pages(count, large_one_in=large_one_in):
-        text, expected = _native.text_of_html(page), reference.text_of(page)
-        if text != expected:
-            faults.append(f"{page[:500]!r}, {len(page)} characters: {text[:500]!r}, not {expected[:500]!r}")
+        text, expected = _native.text_of_html(page), reference.ways(page)
+        if text not in expected:
+            texts = " or ".join(repr(each[:500]) for each in expected)
+            faults.append(f"{page[:500]!r}, {len(page)} characters: {text[:500]!r}, not {texts}")
     return faults

@@ -5,8 +5,9 @@ line breaks and table cells are separated from their surroundings; inline elemen
 word). The parser (lexbor, of selectolax) reads any input as browsers do: broken markup, entities, fragments without a
 body, comments.
 
-Some pages would take the parser time with the square of their length (see ``nesting``). Their tags are removed by a
-plain loop instead. Which way is taken depends on the text alone.
+A page that exceeds a limit of the parser loses its tags by a plain loop instead (``stripped``). The limits count what
+the parser makes and holds on its way, which lexbor does not tell: ``tests/core/test_page_limits.py`` calculates them by
+hand, and ``ways`` says what the finished tree tells of them.
 
 This is what ``native/src/decode/html.rs`` is held against. Its parser differs in three kinds of broken markup
 (``tests/fuzz/pages.py``).
@@ -19,7 +20,6 @@ from html import unescape
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from tests.reference.nesting import too_deep
 from tests.reference.unicode14 import join_halves
 
 _BLOCKS = """
@@ -48,16 +48,34 @@ _LONG_REFERENCE = re.compile("&#[0-9]{1000,};?")
 """A number beyond every code point, and too long for Python to read."""
 
 
+MAX_HELD = 1_000
+"""Most elements that a parser may have to know at a time, and their attributes."""
+_UNTOLD = re.compile(f"<(?:template|frameset|[^>]{{{2 * MAX_HELD}}})", re.IGNORECASE)
+"""What the finished tree does not tell of: what templates hold and framesets remove, and the attributes of end tags."""
+
+
+def ways(html: str) -> set[str]:
+    """Return the texts that a page may have, as far as its finished tree tells: parsed, without tags, or either."""
+    html = join_halves(html)
+    sizes, deepest = 0, 0
+    pending = [(LexborHTMLParser(html).root, 1)]
+    while pending:
+        node, depth = pending.pop()
+        if node is not None:
+            sizes, deepest = sizes + 1 + len(node.attributes), max(deepest, depth)
+            pending += [(child, depth + 1) for child in node.iter()]
+    may_be_stripped = sizes > MAX_HELD or _UNTOLD.search(html) is not None
+    return {*([text_of(html)] if deepest <= MAX_HELD else []), *([stripped(html)] if may_be_stripped else [])}
+
+
 def text_of(html: str, *, marks_quotes: bool = False) -> str:
-    """Return the text of a page or of a fragment; each block is on its own line.
+    """Return the text of a page or of a fragment that exceeds no limit; each block is on its own line.
 
     ``marks_quotes``: block quotations keep their tags.
     """
     if "<" not in html and "&" not in html:
         return html
     html = join_halves(html)
-    if too_deep(html):
-        return _stripped(html)
     tree = LexborHTMLParser(html)
     body = tree.body
     if body is None:
@@ -96,6 +114,6 @@ def _tokens(value: str) -> list[str]:
     return re.split(f"[{_WHITE}]", value)
 
 
-def _stripped(html: str) -> str:
+def stripped(html: str) -> str:
     """Remove tags, and comments, scripts and styles that have an end, without parsing the structure."""
     return unescape(_LONG_REFERENCE.sub("\ufffd", _ANY_TAG.sub("\n", _RAW.sub("\n", html))))

@@ -4,14 +4,13 @@
 //! line breaks and table cells are separated from their surroundings; inline elements are not (`<b>w</b>ord` is one word).
 //! The parser (html5ever) reads any input as browsers do: broken markup, entities, fragments without a body, comments.
 //!
-//! Some pages would take the parser time with the square of their length ([`nesting`]). Their tags are removed by a
+//! Some pages would take the parser time with the square of their length ([`bounded`]). Their tags are removed by a
 //! plain loop instead ([`stripped`]). Which way is taken depends on the text alone.
 //!
 //! Nothing is ever fetched, and no function calls itself: a page may be nested as deeply as it likes.
 
-mod nesting;
+mod bounded;
 mod stripped;
-mod tokens;
 mod tree;
 
 use std::borrow::Cow;
@@ -23,7 +22,6 @@ use crate::text::halves;
 
 /// Makes the tables that are made once.
 pub fn load() {
-    LazyLock::force(&nesting::TRAITS);
     LazyLock::force(&tree::DISPLAYS);
 }
 
@@ -38,7 +36,6 @@ pub fn text_of(html: &[u8], marks_quotes: bool) -> Cow<'_, [u8]> {
         return Cow::Borrowed(html);
     }
     let html = halves::join(html);
-    let text =
-        nesting::parsable(&html).map_or_else(|| stripped::text_of(&html), |page| tree::text_of(page, marks_quotes));
+    let text = tree::text_of(&html, marks_quotes).unwrap_or_else(|| stripped::text_of(&html));
     Cow::Owned(text.into_bytes())
 }

@@ -114,36 +114,3 @@ fn without_references(html: &str) -> String {
     }
     text + &html[done..]
 }
-
-#[cfg(test)]
-mod tests {
-    use super::text_of;
-
-    #[test]
-    fn tags_are_line_feeds() {
-        assert_eq!(text_of("a<b>c</b >d<!e>f<?g>h</i"), "a\nc\nd\nf\nh\n");
-        assert_eq!(text_of("1 < 2 <3 <中> <ſ> <K"), "1 < 2 <3 <中> \n \n");
-    }
-
-    #[test]
-    fn what_has_an_end_is_cut_with_its_content() {
-        assert_eq!(text_of("a<!--<b>-->c<script>d</Script\u{3000}>e<STYLE>f</ſtyle>g"), "a\nc\ne\ng");
-        assert_eq!(text_of("<scripts>a</script>b<style中>c</style>d"), "\na\nb\nc\nd");
-        assert_eq!(text_of("<style—>a</style>b<style>c<!--d<script>e"), "\nb\nc\ne");
-    }
-
-    #[test]
-    fn references_are_characters() {
-        let text = text_of("&amp;lt; &ampx &notit; &#65;&#x41&#0;&#xd800;&#x80;&#1;| &#; &#x; &unknown; &bne;&a");
-        assert_eq!(text, "&lt; &x ¬it; AA\u{fffd}\u{fffd}€| &#; &#x; &unknown; =\u{20e5}&a");
-    }
-
-    #[test]
-    fn a_number_may_have_any_length() {
-        let zeros = |count: usize| "0".repeat(count);
-        assert_eq!(text_of(&format!("&#{}65;", zeros(997))), "A");
-        assert_eq!(text_of(&format!("&#{}65;", zeros(998))), "\u{fffd}");
-        assert_eq!(text_of(&format!("&#x{}41;", zeros(5_000))), "A");
-        assert_eq!(text_of(&format!("&#x{};", "9".repeat(5_000))), "\u{fffd}");
-    }
-}
