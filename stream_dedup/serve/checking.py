@@ -35,7 +35,7 @@ from stream_dedup.core.columns import Columns
 from stream_dedup.core.decode import InputFormat, RawRecord
 from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import Coordinates, Match, Status, signed
-from stream_dedup.core.paths import FieldPath, parse_path, with_value
+from stream_dedup.core.paths import FieldPath, NativePath, parse_path, with_value
 from stream_dedup.core.reasons import code_of
 from stream_dedup.core.rules import COPIES_LIMIT, Rules
 from stream_dedup.errors import DefectError, StreamDedupError
@@ -186,7 +186,7 @@ def fields_of(texts: Mapping[str, str]) -> dict[str, Any]:
     return cast("dict[str, Any]", fields)
 
 
-def name_paths(fmt: InputFormat) -> list[FieldPath]:
+def name_paths(fmt: InputFormat) -> list[NativePath]:
     """Return where requests have ids and scopes: a number there is the text that it is in a source record.
 
     Not where a text of the record is, too: a number is no text there.
@@ -198,7 +198,7 @@ def name_paths(fmt: InputFormat) -> list[FieldPath]:
     for place in (("articles", None), ("a",), ("b",), ()):
         paths += [FieldPath(name, (*place, name)) for name in ("id", "scope")]
         paths += [FieldPath(path.name, (*place, "fields", *path.steps)) for path in own]
-    return paths
+    return [path.native for path in paths]
 
 
 def as_json(values: object) -> bytes:
