@@ -128,19 +128,8 @@ class CheckRequest(GivenArticle):
         return {(): self} if self.articles is None else {("articles", at): one for at, one in enumerate(self.articles)}
 
 
-@dataclass(frozen=True, slots=True)
-class _GivenRecord:
-    """An article as the source record that it would be; implements ``ports.SourceRecord``."""
-
-    key: bytes | None
-    value: bytes | None
-    topic: str = "(not logged)"
-    """No name of a topic: the article id that comes of it, where none is given, is that of no article."""
-    partition: int = 0
-    offset: int = 0
-    leader_epoch: int = -1
-    timestamp: int = 0
-    headers: Sequence[tuple[str, bytes | None]] = ()
+NOT_LOGGED = "(not logged)"
+"""Id of an article that gives none; no logged article has it, for it is no topic, partition and offset."""
 
 
 def refuse_unused(article: GivenArticle, at: JsonPath, fmt: InputFormat) -> None:
@@ -160,22 +149,16 @@ def refuse_unused(article: GivenArticle, at: JsonPath, fmt: InputFormat) -> None
 
 def raw_of(article: GivenArticle, fmt: InputFormat) -> RawRecord:
     """Return what the decoder gets of an article."""
-    record = _record_of(article, fmt)
-    return RawRecord(record.key, record.value, record.topic)
-
-
-def _record_of(article: GivenArticle, fmt: InputFormat) -> _GivenRecord:
-    """Return the source record of an article."""
     if fmt.kind == "text":
         text = article.text if isinstance(article.text, str) else None
         key = None if article.id is None else str(article.id).encode("utf-8", "backslashreplace")
-        return _GivenRecord(key, None if text is None else text.encode("utf-8", "surrogatepass"))
+        return RawRecord(key, None if text is None else text.encode("utf-8", "surrogatepass"), NOT_LOGGED)
     values: object = article.fields or {}
     fields = {"text": fmt.text_field, "id": fmt.id_field, "scope": fmt.scope_field}
     for name, field in fields.items():
         if name in article.model_fields_set and field is not None:
             values = with_value(values, parse_path(field).steps, getattr(article, name))
-    return _GivenRecord(None, as_json(values))
+    return RawRecord(None, as_json(values), NOT_LOGGED)
 
 
 def fields_of(texts: Mapping[str, str]) -> dict[str, Any]:
@@ -232,7 +215,7 @@ class Judged(NamedTuple):
 class _WaitingCheck:
     """A request that is not judged yet."""
 
-    records: Sequence[_GivenRecord]
+    records: Sequence[RawRecord]
     top: int
     judged: asyncio.Future[Judged]
 
@@ -263,7 +246,7 @@ class _Batches:
         self._waiting: deque[_WaitingCheck] = deque()
         self._batches: set[asyncio.Task[None]] = set()
 
-    async def judged(self, records: Sequence[_GivenRecord], top: int) -> Judged:
+    async def judged(self, records: Sequence[RawRecord], top: int) -> Judged:
         """Return the entries that these records would have, and their verdicts, with ``top`` of the nearest entries.
 
         Raises:
@@ -331,7 +314,7 @@ class _Batches:
             one.take(columns, checked, start)
             start += len(one.records)
 
-    async def _fingerprinted(self, records: Sequence[_GivenRecord]) -> tuple[Columns, Scheme]:
+    async def _fingerprinted(self, records: Sequence[RawRecord]) -> tuple[Columns, Scheme]:
         """Return the entries, and their scheme."""
         started = self._fingerprinter.get()
         try:
@@ -385,7 +368,7 @@ class Checker:
             raise busy(f"{self._waiting} articles are under way (serve.queue_articles {self._limit})")
         for at, article in articles.items():
             refuse_unused(article, at, self._format)
-        records = [_record_of(article, self._format) for article in articles.values()]
+        records = [raw_of(article, self._format) for article in articles.values()]
         self._count(len(articles))
         try:
             async with asyncio.timeout(CHECKED_S):

@@ -18,7 +18,7 @@ from stream_dedup.core.columns import Columns
 from stream_dedup.core.decode import RawRecord
 from stream_dedup.core.fingerprinter import EntryMaker
 from stream_dedup.errors import DefectError
-from stream_dedup.serve.checking import _Batches, _GivenRecord
+from stream_dedup.serve.checking import _Batches
 from stream_dedup.serve.server import ACCEPT_FAILED, HttpServer
 from tests.serve.served import CUT_S, HOST, MARKUP, THREADS, MemoryService, assert_answers, limited_service
 from tests.waiting import wait_until
@@ -253,7 +253,7 @@ def test_a_request_whose_client_waited_too_long_leaves_the_queue() -> None:
 
     async def cut() -> int:
         batches = _Batches(unused, fingerprinter, threads=2)
-        waiting = [asyncio.create_task(batches.judged([_GivenRecord(None, b"{}")], 1)) for _ in range(5)]
+        waiting = [asyncio.create_task(batches.judged([RawRecord(None, b"{}", "x")], 1)) for _ in range(5)]
         await asyncio.sleep(0)
         assert len(batches._waiting) == len(waiting) - 1
         for task in waiting:
