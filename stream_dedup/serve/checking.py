@@ -28,7 +28,6 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, PlainValidator, WithJsonSchema, model_validator
 from pydantic.config import JsonDict
 
-from stream_dedup.clusters import ClusterStore
 from stream_dedup.config.effective import input_format_of
 from stream_dedup.config.model import Config
 from stream_dedup.core.columns import Columns
@@ -200,6 +199,10 @@ BATCH_BYTES = 256 << 10
 """Bytes of a batch of them."""
 
 
+Clusters = Mapping[Coordinates, str | None]
+"""Id of the cluster of each article, None where its output was not read yet."""
+
+
 class Judged(NamedTuple):
     """Articles of a request that were judged."""
 
@@ -209,6 +212,7 @@ class Judged(NamedTuple):
     """Of the articles of the request."""
     start: int
     """The row of the first of them."""
+    clusters: Clusters
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -224,12 +228,12 @@ class _WaitingCheck:
         """Bytes of its articles."""
         return sum(len(record.value or b"") for record in self.records)
 
-    def take(self, columns: Columns, checked: Checked, start: int) -> None:
+    def take(self, columns: Columns, checked: Checked, start: int, clusters: Clusters) -> None:
         """Take the entries and verdicts that begin at a row."""
         rows = slice(start, start + len(self.records))
         if not self.judged.done():  # its client may have waited too long
             articles = [one._replace(nearest=one.nearest[: self.top]) for one in checked.articles[rows]]
-            self.judged.set_result(Judged(columns, checked._replace(articles=articles), start))
+            self.judged.set_result(Judged(columns, checked._replace(articles=articles), start, clusters))
 
 
 class _Batches:
@@ -238,10 +242,13 @@ class _Batches:
     To pass a request from thread to thread and back costs more than the work on it there.
     """
 
-    def __init__(self, follower: LogFollower, fingerprinter: SchemeFingerprinter, threads: int) -> None:
+    def __init__(
+        self, follower: LogFollower, fingerprinter: SchemeFingerprinter, clusters: ServiceClusters, threads: int
+    ) -> None:
         """Half as many batches are under way as threads fingerprint: others need a processor, too."""
         self._follower = follower
         self._fingerprinter = fingerprinter
+        self._clusters = clusters
         self._most = max(1, threads // 2)
         self._waiting: deque[_WaitingCheck] = deque()
         self._batches: set[asyncio.Task[None]] = set()
@@ -306,13 +313,29 @@ class _Batches:
         try:
             most = max(one.top for one in requests)
             checked = await asyncio.wrap_future(self._follower.check(columns, scheme, most))
+            clusters = await self._clusters_of(checked)
         except Exception as error:  # noqa: BLE001 - as above
             _fail(requests, error)
             return
         start = 0
         for one in requests:
-            one.take(columns, checked, start)
+            one.take(columns, checked, start, clusters)
             start += len(one.records)
+
+    async def _clusters_of(self, checked: Checked) -> Clusters:
+        """Return the clusters of all entries of the answers, as far as their outputs were read and can be looked up.
+
+        For the batch, not for each request: to open the store takes longer than all else on the way of a request.
+        """
+        store = self._clusters.store
+        found = {match.coordinates for one in checked.articles for match in _matches_of(one)}
+        if store is None or not found:
+            return {}
+        try:
+            return await asyncio.to_thread(store.cluster_ids, found)
+        except StreamDedupError as error:  # the verdicts need no clusters
+            log.warning("an answer is without clusters: %s", error)
+            return {}
 
     async def _fingerprinted(self, records: Sequence[RawRecord]) -> tuple[Columns, Scheme]:
         """Return the entries, and their scheme."""
@@ -348,8 +371,7 @@ class Checker:
     ) -> None:
         """Take the parts of the service."""
         self._follower = follower
-        self._batches = _Batches(follower, fingerprinter, thread_count(config.serve.threads))
-        self._clusters = clusters
+        self._batches = _Batches(follower, fingerprinter, clusters, thread_count(config.serve.threads))
         self._metrics = metrics
         self._format = input_format_of(config)
         self._limit = config.serve.queue_articles
@@ -380,19 +402,7 @@ class Checker:
             self._count(-len(articles))
         for one in judged.checked.articles:
             self._metrics.serve_checked.labels(str(one.judgement.verdict)).inc()
-        return _check_values(judged, await self._clusters_of(judged.checked))
-
-    async def _clusters_of(self, checked: Checked) -> dict[Coordinates, str | None]:
-        """Return the clusters of all entries of the answer, as far as their outputs were read and can be looked up."""
-        store = self._clusters.store
-        found = {match.coordinates for one in checked.articles for match in _matches_of(one)}
-        if store is None or not found:
-            return {}
-        try:
-            return await asyncio.to_thread(_cluster_ids, store, found)
-        except StreamDedupError as error:  # the verdicts need no clusters
-            log.warning("an answer is without clusters: %s", error)
-            return {}
+        return _check_values(judged)
 
     def _count(self, articles: int) -> None:
         self._waiting += articles
@@ -400,13 +410,10 @@ class Checker:
 
 
 Json = dict[str, Any]
-Clusters = Mapping[Coordinates, str | None]
-"""Id of the cluster of each article, None where its output was not read yet."""
 
 
-def _check_values(judged: Judged, clusters: Clusters) -> Json:
-    """Return the answer to a check."""
-    columns, checked, start = judged
+def _check_values(judged: Judged) -> Json:
+    columns, checked, start, clusters = judged
     return {
         "log": {"id": checked.log_id, "offset": checked.offset, "time_ms": checked.time_ms},
         "rules": rules_values(checked.rules),
@@ -422,12 +429,6 @@ def rules_values(rules: Rules) -> Json:
 def _matches_of(one: CheckedArticle) -> Iterable[Match]:
     """Return the entries that the result of one article names."""
     return one.nearest if one.judgement.match is None else (one.judgement.match, *one.nearest)
-
-
-def _cluster_ids(store: ClusterStore, articles: Iterable[Coordinates]) -> dict[Coordinates, str | None]:
-    """Return the ids of the clusters of articles. Blocks."""
-    found = {at: store.article(at) for at in articles}
-    return {at: None if article is None else article.cluster_id for at, article in found.items()}
 
 
 def source_values(topic: str, at: Coordinates) -> Json:

@@ -252,7 +252,7 @@ def test_a_request_whose_client_waited_too_long_leaves_the_queue() -> None:
     unused: Any = None
 
     async def cut() -> int:
-        batches = _Batches(unused, fingerprinter, threads=2)
+        batches = _Batches(unused, fingerprinter, unused, threads=2)
         waiting = [asyncio.create_task(batches.judged([RawRecord(None, b"{}", "x")], 1)) for _ in range(5)]
         await asyncio.sleep(0)
         assert len(batches._waiting) == len(waiting) - 1
