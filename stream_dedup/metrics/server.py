@@ -120,7 +120,6 @@ class _PatientSocket(socket.socket):
     """
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """Accept a connection."""
         try:
             return super().accept()
         except BlockingIOError:

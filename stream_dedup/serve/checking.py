@@ -338,7 +338,6 @@ class _Batches:
             return {}
 
     async def _fingerprinted(self, records: Sequence[RawRecord]) -> tuple[Columns, Scheme]:
-        """Return the entries, and their scheme."""
         started = self._fingerprinter.get()
         try:
             return await asyncio.wrap_future(started.records.submit(records)), started.scheme
@@ -427,7 +426,6 @@ def rules_values(rules: Rules) -> Json:
 
 
 def _matches_of(one: CheckedArticle) -> Iterable[Match]:
-    """Return the entries that the result of one article names."""
     return one.nearest if one.judgement.match is None else (one.judgement.match, *one.nearest)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
@@ -120,7 +119,3 @@ class ServeMetrics(DeclaredMetrics):
         """Show size and free space of the file system of a folder, as they are at each scrape."""
         self.serve_disk_bytes.set_function(lambda: disk_sizes(folder)[0])
         self.serve_disk_free_bytes.set_function(lambda: disk_sizes(folder)[1])
-
-    def watch_connections(self, connections: Callable[[], int]) -> None:
-        """Show the open connections as they are at each scrape."""
-        self.serve_connections.set_function(connections)

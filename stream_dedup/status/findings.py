@@ -25,7 +25,6 @@ class FindingSentences(NamedTuple):
 
 
 def _of_topic(fault: TopicFault) -> FindingSentences:
-    """Return the sentences of a fault of a topic."""
     return FindingSentences("topic {topic}: " + FAULT_SENTENCES[fault].reason, FAULT_SENTENCES[fault].remedy)
 
 
