@@ -21,7 +21,8 @@ class ServeMetrics(DeclaredMetrics):
         Counter,
         "requests",
         "requests answered, by route and status",
-        "A rise of 401: a client without the token. 413, 422: a client with a fault. 5xx: read the log of the service.",
+        "A rise of 401: a client without the token. 413, 422: a client with a fault. 503: the log is read after a "
+        "start, or see serve_articles_waiting. Another 5xx: read the log of the service.",
         labels={"route": (), "status": ()},
     )
     serve_request_seconds = Declaration(
@@ -44,12 +45,6 @@ class ServeMetrics(DeclaredMetrics):
         "articles",
         "articles of checks under way",
         "Near serve.queue_articles: requests are refused with 503; start another service, or send fewer.",
-    )
-    serve_refused = Declaration(
-        Counter,
-        "requests",
-        "requests answered with 503, because the queue was full or the service not ready",
-        "Rises while the log is read after a start. Otherwise: see serve_articles_waiting.",
     )
     serve_log_offset = Declaration(
         Gauge,

@@ -182,8 +182,6 @@ class Gate:
                 status = response.status_code
                 await self._send(response, send, receive=None if is_read else receive)
         finally:
-            if status == HTTPStatus.SERVICE_UNAVAILABLE and scope["path"] not in OPEN_PAGES:
-                self._metrics.serve_refused.inc()
             self._metrics.count_request(route_of(scope), status, time.perf_counter() - begun)
 
     async def _answer(self, scope: Scope, receive: Receive) -> tuple[Response, bool]:

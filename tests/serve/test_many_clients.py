@@ -125,9 +125,10 @@ def test_what_waits_for_a_thread_when_the_scheme_changes_is_to_be_tried_again(
 
 
 def refused(service: MemoryService) -> float:
-    """Requests that were answered with 503."""
+    """Checks that were answered with 503."""
     text = service.call("GET", "/metrics").body.decode()
-    return float(text.partition("\nstream_dedup_serve_refused_total ")[2].partition("\n")[0])
+    series = '\nstream_dedup_serve_requests_total{route="/v1/check",status="503"} '
+    return float(text.partition(series)[2].partition("\n")[0] or 0)
 
 
 def test_a_full_queue_refuses_at_once(service: MemoryService) -> None:
