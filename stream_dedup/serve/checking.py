@@ -292,8 +292,8 @@ class _Batches:
                 left -= request.size
         return batch
 
-    def _end_batch(self, task: asyncio.Task[None]) -> None:
-        self._batches.discard(task)
+    def _end_batch(self, task: asyncio.Task[None] | None) -> None:
+        self._batches -= {task}
         self._begin_batches()
 
     async def _judge(self, requests: Sequence[_WaitingCheck]) -> None:
@@ -313,6 +313,7 @@ class _Batches:
         try:
             most = max(one.top for one in requests)
             checked = await asyncio.wrap_future(self._follower.check(columns, scheme, most))
+            self._end_batch(asyncio.current_task())  # the next one is fingerprinted meanwhile
             clusters = await self._clusters_of(checked)
         except Exception as error:  # noqa: BLE001 - as above
             _fail(requests, error)
