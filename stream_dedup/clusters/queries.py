@@ -49,6 +49,7 @@ LEFT JOIN cluster g ON g.number = a.cluster
 LEFT JOIN source_topic gs ON gs.number = g.topic
 LEFT JOIN source_topic ms ON ms.number = a.match_topic
 """
+_AT = "WHERE s.topic_id = ? AND a.partition = ? AND a.offset = ? AND a.written_ms IS NOT NULL"
 _CLUSTER = """
 SELECT g.number, s.topic_id, g.partition, g.offset, s.name, a.id, g.size
 FROM cluster g
@@ -74,9 +75,14 @@ class ClusterQueries:
 
     def article(self, coordinates: Coordinates) -> ClusteredArticle | None:
         """Return an article whose output has been read."""
-        where = "WHERE s.topic_id = ? AND a.partition = ? AND a.offset = ? AND a.written_ms IS NOT NULL"
-        found = self._articles(where, *_bound(coordinates))
+        found = self._articles(_AT, *_bound(coordinates))
         return found[0] if found else None
+
+    def cluster_ids(self, articles: Iterable[Coordinates]) -> dict[Coordinates, str | None]:
+        """Return the id of the cluster of each article, None where its output has not been read."""
+        with self._snapshot() as reader:
+            found = {at: reader.execute(_ARTICLE + _AT, _bound(at)).fetchone() for at in articles}
+        return {at: None if row is None else _article(row).cluster_id for at, row in found.items()}
 
     def articles_by_id(self, article_id: str, limit: int) -> list[ClusteredArticle]:
         """Return the articles with an id, newest first; one with half a surrogate pair is stored with its escape."""

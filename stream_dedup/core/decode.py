@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, NoReturn, overload
 
 from stream_dedup import _native
 from stream_dedup.core import reasons
-from stream_dedup.core.paths import FieldPath, parse_path
+from stream_dedup.core.paths import FieldPath, NativePath, parse_path
 
 MAX_ID_BYTES = _native.MAX_ID_BYTES
 """Longest id in UTF-8: a URL fits, and a log batch of 500 entries stays far below the size limit of a record."""
@@ -134,7 +134,7 @@ def id_at(value: bytes, path: FieldPath) -> str | None:
     return _native.field_id(value, path.native)
 
 
-def parse_object(value: bytes, names: Iterable[FieldPath] = ()) -> dict[str, Any] | str:
+def parse_object(value: bytes, names: Sequence[NativePath] = ()) -> dict[str, Any] | str:
     """Parse a JSON object; return it, or the reason of the rejection. NaN and Infinity are no JSON here.
 
     A number beyond the greatest float is that float, which can be written as a number again.
@@ -143,7 +143,7 @@ def parse_object(value: bytes, names: Iterable[FieldPath] = ()) -> dict[str, Any
         value: the bytes of the object.
         names: where ids and scopes are: a number there is made as the text that it is as an id.
     """
-    quoted = _native.quoted_names(value, [name.native for name in names])
+    quoted = _native.quoted_names(value, names)
     if not isinstance(quoted, bytes):
         return reason_text(quoted)
     try:

@@ -23,6 +23,8 @@ _INDEX = re.compile("0|[1-9][0-9]{0,8}")
 
 PathStep = str | int | None
 """The name of a member, the index of an element, None: all elements."""
+NativePath = tuple[bytes, list[bytes | int | None]]
+"""A path as the native core takes it: its name and its steps."""
 
 
 class PathError(ValueError):
@@ -41,7 +43,7 @@ class FieldPath(NamedTuple):
     steps: tuple[PathStep, ...]
 
     @property
-    def native(self) -> tuple[bytes, list[bytes | int | None]]:
+    def native(self) -> NativePath:
         """The path as the native core takes it."""
         return _bytes(self.name), [_bytes(step) if isinstance(step, str) else step for step in self.steps]
 

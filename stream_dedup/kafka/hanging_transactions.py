@@ -22,9 +22,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kafka import TopicPartition
 from kafka.admin import TransactionState
-from kafka.errors import AuthorizationError, KafkaError, RetriableError, TransactionalIdNotFoundError
+from kafka.errors import KafkaError, RetriableError
 
 from stream_dedup.kafka.admin import described_group
 from stream_dedup.kafka.connection import CLOSE_TIMEOUT_S, make_admin, make_producer
@@ -32,19 +31,13 @@ from stream_dedup.kafka.errors import while_passing
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient
-    from kafka.admin import TransactionListing
 
     from stream_dedup.config.model import KafkaConfig
-    from stream_dedup.ports import Partition
 
 log = logging.getLogger(__name__)
 
 ANSWER_S = 2.0
 """A broker that is up answers within so many seconds, a reconnection included."""
-_OPEN = tuple(
-    state.value for state in (TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
-)
-
 _UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 _SECOND = "-2"
@@ -94,87 +87,32 @@ def hanging_of(group: str, ongoing: Iterable[str], members: Collection[str]) -> 
 
 @dataclass(frozen=True, slots=True)
 class OpenTransactions:
-    """The transactions of a cluster that have not ended, as far as its brokers told."""
+    """The transactions of a cluster whose end is not decided, as far as its brokers told."""
 
-    listed: tuple[TransactionListing, ...]
+    ongoing: tuple[str, ...]
+    """Their transactional ids."""
     silent: Mapping[int, KafkaError]
     """Brokers that are up and did not answer, each with its last error."""
     down: tuple[int, ...]
     """Brokers that are registered and down."""
 
-    @property
-    def ongoing(self) -> list[str]:
-        """Ids of those whose end is not decided."""
-        return [one.transactional_id for one in self.listed if one.state is TransactionState.ONGOING]
-
 
 def open_transactions(admin: KafkaAdminClient) -> OpenTransactions:
-    """Ask every broker of the cluster as it is now for the transactions of its coordinators that have not ended.
+    """Ask every broker of the cluster as it is now for the open transactions of its coordinators.
 
     The client itself asks the brokers that it learned of up to five minutes ago. A broker that does not answer within
     ``ANSWER_S`` is left out. Raises what the client raises, but for those.
     """
     brokers = admin.describe_cluster()["brokers"]
-    listed: list[TransactionListing] = []
+    ongoing: list[str] = []
     silent: dict[int, KafkaError] = {}
     for broker in (one["broker_id"] for one in brokers if not one.get("is_fenced")):
         try:
-            ask = partial(admin.list_transactions, [broker], state_filters=_OPEN)
-            listed += while_passing(ANSWER_S, ask)[broker]
+            ask = partial(admin.list_transactions, [broker], state_filters=(TransactionState.ONGOING.value,))
+            ongoing += [one.transactional_id for one in while_passing(ANSWER_S, ask)[broker]]
         except RetriableError as error:
             silent[broker] = error
-    return OpenTransactions(tuple(listed), silent, tuple(one["broker_id"] for one in brokers if one.get("is_fenced")))
-
-
-@dataclass(frozen=True, slots=True)
-class Holding:
-    """A transaction whose first record in a partition is where readers of committed records wait."""
-
-    producer_id: int
-    transactional_id: str | None
-    """None if no coordinator has named it: there is none that knows it, or this client may not describe it."""
-    since_ms: int
-    """When it began, ms since 1970; without a transactional id, the time of the producer's last record."""
-    until_ms: int | None
-    """When its coordinator aborts it, None without a transactional id."""
-
-
-def holding_transactions(
-    admin: KafkaAdminClient, stable: Mapping[Partition, int], opened: OpenTransactions
-) -> dict[Partition, Holding | None]:
-    """Return the transaction that begins at the last stable offset of each partition; one that has ended is left out.
-
-    None stands for one that this client may not see: that needs Read of the topic. Raises what the client raises.
-    """
-    try:
-        described = admin.describe_producers([TopicPartition(*at) for at in stable])
-    except AuthorizationError as error:
-        log.debug("producers of %s: %r", sorted(stable), error)
-        return dict.fromkeys(stable)
-    holding = {
-        at: producer
-        for at, offset in stable.items()
-        for producer in described[TopicPartition(*at)].active_producers
-        if producer.current_transaction_start_offset == offset
-    }
-    names = {one.producer_id: one.transactional_id for one in opened.listed}
-    times = {own: _times(admin, own) for own in {names.get(one.producer_id) for one in holding.values()} if own}
-    found: dict[Partition, Holding | None] = {}
-    for at, producer in holding.items():
-        own = names.get(producer.producer_id)
-        since_ms, until_ms = times.get(own or "") or (producer.last_timestamp, None)
-        found[at] = Holding(producer.producer_id, None if until_ms is None else own, since_ms, until_ms)
-    return found
-
-
-def _times(admin: KafkaAdminClient, transactional_id: str) -> tuple[int, int] | None:
-    """Return when a transaction began and when it is aborted at the latest, None if it has just ended."""
-    try:
-        found = admin.describe_transactions([transactional_id])[transactional_id]
-    except TransactionalIdNotFoundError:
-        return None
-    began = int(found.transaction_start_time_ms)
-    return None if began < 0 else (began, began + int(found.transaction_timeout_ms))
+    return OpenTransactions(tuple(ongoing), silent, tuple(one["broker_id"] for one in brokers if one.get("is_fenced")))
 
 
 def _abort(kafka: KafkaConfig, transactional_id: str) -> None:

@@ -62,9 +62,9 @@ SIMILARITY_BUCKETS = (0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.925, 0.95, 0.
 """Estimated cosines: the limits of the profiles are between 0.6 and 0.9."""
 
 
-Stage = Literal["poll", "decode_fingerprint", "append", "log_read", "apply", "judge", "transaction", "end_to_end"]
+Stage = Literal["poll", "decode_fingerprint", "append", "log_read", "apply", "judge", "transaction"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
-"""Stages of a batch in a worker; end_to_end is the time from the source timestamp to the commit."""
+"""Stages of a batch in a worker."""
 VERDICTS = ("unique", "duplicate", "rejected")
 KINDS = tuple(status.name.lower() for status in Status)
 """Kinds of text."""
@@ -108,7 +108,7 @@ class Metrics(DeclaredMetrics):
     stage_seconds = Declaration(
         Histogram,
         "seconds",
-        "time that one batch spent in a stage; end_to_end: from the source timestamp to the commit",
+        "time that one batch spent in a stage",
         "See which stage grew. decode_fingerprint: add cores. append, transaction: the broker. judge: the index.",
         labels={"stage": STAGES},
         buckets=STAGE_BUCKETS,

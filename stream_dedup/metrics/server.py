@@ -25,9 +25,7 @@ from threading import Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import choose_encoder
-from prometheus_client.registry import Collector
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from waitress.server import create_server
 from waitress.wasyncore import dispatcher
 
@@ -120,7 +118,6 @@ class _PatientSocket(socket.socket):
     """
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """Accept a connection."""
         try:
             return super().accept()
         except BlockingIOError:
@@ -153,19 +150,10 @@ class MetricsPages:
         if environ["REQUEST_METHOD"] not in {"GET", "HEAD"}:
             return HTTPStatus.METHOD_NOT_ALLOWED, text | {"Allow": "GET, HEAD"}, b"methods: GET HEAD\n"
         if path == "/metrics":
-            encoder, content_type = _encoder(environ.get("HTTP_ACCEPT", ""))
-            return HTTPStatus.OK, {"Content-Type": content_type}, encoder(self._registry)
+            return HTTPStatus.OK, {"Content-Type": CONTENT_TYPE_LATEST}, generate_latest(self._registry)
         good, reason = self._checks[path]()
         status = HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
         return status, text, f"{reason}\n".encode(errors="backslashreplace")
-
-
-def _encoder(accept: str) -> tuple[Callable[[Collector], bytes], str]:
-    """Return the encoder of a format that the client accepts; the default one where its header is invalid."""
-    try:
-        return choose_encoder(" ".join(accept.split()))
-    except (TypeError, ValueError):  # a version that is not a number
-        return choose_encoder("")
 
 
 def bound_socket(

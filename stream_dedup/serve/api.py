@@ -6,7 +6,7 @@ This file and ``checking`` own the form of the answers.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any
@@ -59,7 +59,6 @@ def _json_answer(values: Any) -> Response:  # noqa: ANN401 - JSON values
 
 
 def _position_values(position: Position) -> Json:
-    """Return how far the service is."""
     return {
         "ready": position.ready,
         "up_to_date": position.up_to_date,
@@ -94,7 +93,6 @@ def _article_values(article: ClusteredArticle, text: SourcedText | None = None) 
 
 
 def _cluster_values(cluster: ArticleCluster) -> Json:
-    """Return a cluster."""
     return {
         "id": cluster.id,
         "first": {"id": cluster.first_article_id, "source": source_values(cluster.first_topic, cluster.first)},
@@ -106,7 +104,6 @@ def _cluster_values(cluster: ArticleCluster) -> Json:
 
 
 def _counts_values(counts: VerdictCounts) -> Json:
-    """Return how many articles have which verdict."""
     return {
         "articles": counts.articles,
         "unique": counts.unique,
@@ -114,11 +111,6 @@ def _counts_values(counts: VerdictCounts) -> Json:
         "duplicates": counts.duplicates,
         "rejected": dict(counts.rejected or {}),
     }
-
-
-def _buckets_values(buckets: Sequence[tuple[int, int]]) -> list[Json]:
-    """Return a curve of growth."""
-    return [{"begin_ms": begin, "articles": articles} for begin, articles in buckets]
 
 
 def _stamped_values(match: StampedMatch) -> Json:
@@ -275,7 +267,7 @@ class _Routes:
             "window": str(window),
             "time_ms": now,
             "cluster": _cluster_values(found),
-            "growth": _buckets_values(growth),
+            "growth": [{"begin_ms": begin, "articles": articles} for begin, articles in growth],
         }
         shown = await self._shown(page.members, texts=wanted.texts)
         return _json_answer(values | {"members": shown, "after": page.after})

@@ -28,14 +28,13 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, PlainValidator, WithJsonSchema, model_validator
 from pydantic.config import JsonDict
 
-from stream_dedup.clusters.store import ClusterStore
 from stream_dedup.config.effective import input_format_of
 from stream_dedup.config.model import Config
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.decode import InputFormat, RawRecord
 from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import Coordinates, Match, Status, signed
-from stream_dedup.core.paths import FieldPath, parse_path, with_value
+from stream_dedup.core.paths import FieldPath, NativePath, parse_path, with_value
 from stream_dedup.core.reasons import code_of
 from stream_dedup.core.rules import COPIES_LIMIT, Rules
 from stream_dedup.errors import DefectError, StreamDedupError
@@ -128,19 +127,8 @@ class CheckRequest(GivenArticle):
         return {(): self} if self.articles is None else {("articles", at): one for at, one in enumerate(self.articles)}
 
 
-@dataclass(frozen=True, slots=True)
-class _GivenRecord:
-    """An article as the source record that it would be; implements ``ports.SourceRecord``."""
-
-    key: bytes | None
-    value: bytes | None
-    topic: str = "(not logged)"
-    """No name of a topic: the article id that comes of it, where none is given, is that of no article."""
-    partition: int = 0
-    offset: int = 0
-    leader_epoch: int = -1
-    timestamp: int = 0
-    headers: Sequence[tuple[str, bytes | None]] = ()
+NOT_LOGGED = "(not logged)"
+"""Id of an article that gives none; no logged article has it, for it is no topic, partition and offset."""
 
 
 def refuse_unused(article: GivenArticle, at: JsonPath, fmt: InputFormat) -> None:
@@ -160,22 +148,16 @@ def refuse_unused(article: GivenArticle, at: JsonPath, fmt: InputFormat) -> None
 
 def raw_of(article: GivenArticle, fmt: InputFormat) -> RawRecord:
     """Return what the decoder gets of an article."""
-    record = _record_of(article, fmt)
-    return RawRecord(record.key, record.value, record.topic)
-
-
-def _record_of(article: GivenArticle, fmt: InputFormat) -> _GivenRecord:
-    """Return the source record of an article."""
     if fmt.kind == "text":
         text = article.text if isinstance(article.text, str) else None
         key = None if article.id is None else str(article.id).encode("utf-8", "backslashreplace")
-        return _GivenRecord(key, None if text is None else text.encode("utf-8", "surrogatepass"))
+        return RawRecord(key, None if text is None else text.encode("utf-8", "surrogatepass"), NOT_LOGGED)
     values: object = article.fields or {}
     fields = {"text": fmt.text_field, "id": fmt.id_field, "scope": fmt.scope_field}
     for name, field in fields.items():
         if name in article.model_fields_set and field is not None:
             values = with_value(values, parse_path(field).steps, getattr(article, name))
-    return _GivenRecord(None, as_json(values))
+    return RawRecord(None, as_json(values), NOT_LOGGED)
 
 
 def fields_of(texts: Mapping[str, str]) -> dict[str, Any]:
@@ -186,7 +168,7 @@ def fields_of(texts: Mapping[str, str]) -> dict[str, Any]:
     return cast("dict[str, Any]", fields)
 
 
-def name_paths(fmt: InputFormat) -> list[FieldPath]:
+def name_paths(fmt: InputFormat) -> list[NativePath]:
     """Return where requests have ids and scopes: a number there is the text that it is in a source record.
 
     Not where a text of the record is, too: a number is no text there.
@@ -198,7 +180,7 @@ def name_paths(fmt: InputFormat) -> list[FieldPath]:
     for place in (("articles", None), ("a",), ("b",), ()):
         paths += [FieldPath(name, (*place, name)) for name in ("id", "scope")]
         paths += [FieldPath(path.name, (*place, "fields", *path.steps)) for path in own]
-    return paths
+    return [path.native for path in paths]
 
 
 def as_json(values: object) -> bytes:
@@ -217,6 +199,10 @@ BATCH_BYTES = 256 << 10
 """Bytes of a batch of them."""
 
 
+Clusters = Mapping[Coordinates, str | None]
+"""Id of the cluster of each article, None where its output was not read yet."""
+
+
 class Judged(NamedTuple):
     """Articles of a request that were judged."""
 
@@ -226,13 +212,14 @@ class Judged(NamedTuple):
     """Of the articles of the request."""
     start: int
     """The row of the first of them."""
+    clusters: Clusters
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _WaitingCheck:
     """A request that is not judged yet."""
 
-    records: Sequence[_GivenRecord]
+    records: Sequence[RawRecord]
     top: int
     judged: asyncio.Future[Judged]
 
@@ -241,12 +228,12 @@ class _WaitingCheck:
         """Bytes of its articles."""
         return sum(len(record.value or b"") for record in self.records)
 
-    def take(self, columns: Columns, checked: Checked, start: int) -> None:
+    def take(self, columns: Columns, checked: Checked, start: int, clusters: Clusters) -> None:
         """Take the entries and verdicts that begin at a row."""
         rows = slice(start, start + len(self.records))
         if not self.judged.done():  # its client may have waited too long
             articles = [one._replace(nearest=one.nearest[: self.top]) for one in checked.articles[rows]]
-            self.judged.set_result(Judged(columns, checked._replace(articles=articles), start))
+            self.judged.set_result(Judged(columns, checked._replace(articles=articles), start, clusters))
 
 
 class _Batches:
@@ -255,15 +242,18 @@ class _Batches:
     To pass a request from thread to thread and back costs more than the work on it there.
     """
 
-    def __init__(self, follower: LogFollower, fingerprinter: SchemeFingerprinter, threads: int) -> None:
+    def __init__(
+        self, follower: LogFollower, fingerprinter: SchemeFingerprinter, clusters: ServiceClusters, threads: int
+    ) -> None:
         """Half as many batches are under way as threads fingerprint: others need a processor, too."""
         self._follower = follower
         self._fingerprinter = fingerprinter
+        self._clusters = clusters
         self._most = max(1, threads // 2)
         self._waiting: deque[_WaitingCheck] = deque()
         self._batches: set[asyncio.Task[None]] = set()
 
-    async def judged(self, records: Sequence[_GivenRecord], top: int) -> Judged:
+    async def judged(self, records: Sequence[RawRecord], top: int) -> Judged:
         """Return the entries that these records would have, and their verdicts, with ``top`` of the nearest entries.
 
         Raises:
@@ -302,8 +292,8 @@ class _Batches:
                 left -= request.size
         return batch
 
-    def _end_batch(self, task: asyncio.Task[None]) -> None:
-        self._batches.discard(task)
+    def _end_batch(self, task: asyncio.Task[None] | None) -> None:
+        self._batches -= {task}
         self._begin_batches()
 
     async def _judge(self, requests: Sequence[_WaitingCheck]) -> None:
@@ -323,16 +313,32 @@ class _Batches:
         try:
             most = max(one.top for one in requests)
             checked = await asyncio.wrap_future(self._follower.check(columns, scheme, most))
+            self._end_batch(asyncio.current_task())  # the next one is fingerprinted meanwhile
+            clusters = await self._clusters_of(checked)
         except Exception as error:  # noqa: BLE001 - as above
             _fail(requests, error)
             return
         start = 0
         for one in requests:
-            one.take(columns, checked, start)
+            one.take(columns, checked, start, clusters)
             start += len(one.records)
 
-    async def _fingerprinted(self, records: Sequence[_GivenRecord]) -> tuple[Columns, Scheme]:
-        """Return the entries, and their scheme."""
+    async def _clusters_of(self, checked: Checked) -> Clusters:
+        """Return the clusters of all entries of the answers, as far as their outputs were read and can be looked up.
+
+        For the batch, not for each request: to open the store takes longer than all else on the way of a request.
+        """
+        store = self._clusters.store
+        found = {match.coordinates for one in checked.articles for match in _matches_of(one)}
+        if store is None or not found:
+            return {}
+        try:
+            return await asyncio.to_thread(store.cluster_ids, found)
+        except StreamDedupError as error:  # the verdicts need no clusters
+            log.warning("an answer is without clusters: %s", error)
+            return {}
+
+    async def _fingerprinted(self, records: Sequence[RawRecord]) -> tuple[Columns, Scheme]:
         started = self._fingerprinter.get()
         try:
             return await asyncio.wrap_future(started.records.submit(records)), started.scheme
@@ -365,8 +371,7 @@ class Checker:
     ) -> None:
         """Take the parts of the service."""
         self._follower = follower
-        self._batches = _Batches(follower, fingerprinter, thread_count(config.serve.threads))
-        self._clusters = clusters
+        self._batches = _Batches(follower, fingerprinter, clusters, thread_count(config.serve.threads))
         self._metrics = metrics
         self._format = input_format_of(config)
         self._limit = config.serve.queue_articles
@@ -385,7 +390,7 @@ class Checker:
             raise busy(f"{self._waiting} articles are under way (serve.queue_articles {self._limit})")
         for at, article in articles.items():
             refuse_unused(article, at, self._format)
-        records = [_record_of(article, self._format) for article in articles.values()]
+        records = [raw_of(article, self._format) for article in articles.values()]
         self._count(len(articles))
         try:
             async with asyncio.timeout(CHECKED_S):
@@ -397,19 +402,7 @@ class Checker:
             self._count(-len(articles))
         for one in judged.checked.articles:
             self._metrics.serve_checked.labels(str(one.judgement.verdict)).inc()
-        return _check_values(judged, await self._clusters_of(judged.checked))
-
-    async def _clusters_of(self, checked: Checked) -> dict[Coordinates, str | None]:
-        """Return the clusters of all entries of the answer, as far as their outputs were read and can be looked up."""
-        store = self._clusters.store
-        found = {match.coordinates for one in checked.articles for match in _matches_of(one)}
-        if store is None or not found:
-            return {}
-        try:
-            return await asyncio.to_thread(_cluster_ids, store, found)
-        except StreamDedupError as error:  # the verdicts need no clusters
-            log.warning("an answer is without clusters: %s", error)
-            return {}
+        return _check_values(judged)
 
     def _count(self, articles: int) -> None:
         self._waiting += articles
@@ -417,13 +410,10 @@ class Checker:
 
 
 Json = dict[str, Any]
-Clusters = Mapping[Coordinates, str | None]
-"""Id of the cluster of each article, None where its output was not read yet."""
 
 
-def _check_values(judged: Judged, clusters: Clusters) -> Json:
-    """Return the answer to a check."""
-    columns, checked, start = judged
+def _check_values(judged: Judged) -> Json:
+    columns, checked, start, clusters = judged
     return {
         "log": {"id": checked.log_id, "offset": checked.offset, "time_ms": checked.time_ms},
         "rules": rules_values(checked.rules),
@@ -437,14 +427,7 @@ def rules_values(rules: Rules) -> Json:
 
 
 def _matches_of(one: CheckedArticle) -> Iterable[Match]:
-    """Return the entries that the result of one article names."""
     return one.nearest if one.judgement.match is None else (one.judgement.match, *one.nearest)
-
-
-def _cluster_ids(store: ClusterStore, articles: Iterable[Coordinates]) -> dict[Coordinates, str | None]:
-    """Return the ids of the clusters of articles. Blocks."""
-    found = {at: store.article(at) for at in articles}
-    return {at: None if article is None else article.cluster_id for at, article in found.items()}
 
 
 def source_values(topic: str, at: Coordinates) -> Json:

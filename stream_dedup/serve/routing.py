@@ -24,7 +24,7 @@ from starlette.types import Message, Scope
 
 from stream_dedup import __version__
 from stream_dedup.core.decode import parse_object
-from stream_dedup.core.paths import FieldPath
+from stream_dedup.core.paths import NativePath
 from stream_dedup.serve.problems import (
     PROBLEM_JSON,
     ProblemError,
@@ -65,7 +65,7 @@ class Route:
 class Router:
     """The routes of the service. One event loop."""
 
-    def __init__(self, routes: Iterable[Route], names: Sequence[FieldPath] = ()) -> None:
+    def __init__(self, routes: Iterable[Route], names: Sequence[NativePath] = ()) -> None:
         """``names``: where bodies have ids and scopes; a number there is a text."""
         self._names = names
         self._resources: dict[str, tuple[re.Pattern[str], dict[str, Route]]] = {}

@@ -131,7 +131,7 @@ class RunningService:
         gate = Gate(Router(routes, name_paths(input_format_of(config))), config.serve, token, metrics)
         self._server = HttpServer(gate, config.serve, context)
         self.url, self.port = self._server.url, self._server.port
-        metrics.watch_connections(lambda: self._server.connections)
+        metrics.serve_connections.set_function(lambda: self._server.connections)
         self._failures: list[BaseException] = []
         self._thread = threading.Thread(target=self._follow, name="follower", daemon=True)
 

@@ -12,15 +12,14 @@ from http import HTTPStatus
 from typing import NamedTuple
 
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
-from stream_dedup.config.model import MAX_RECORD_BYTES, Config
+from stream_dedup.config.model import Config
+from stream_dedup.core.decode import RawRecord
 from stream_dedup.core.fingerprinter import EntryMaker, Fingerprinter
 from stream_dedup.core.logged_scheme import Scheme, scheme_mismatch
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import FingerprintSettings, scheme_of
-from stream_dedup.ports import SourceRecord
 from stream_dedup.serve.problems import ProblemError, not_ready
 from stream_dedup.threads import FingerprintThreads, thread_count
-from stream_dedup.worker.decoding import SourceEntryMaker
 
 
 def settings_for(config: Config, scheme: Scheme) -> FingerprintSettings | None:
@@ -38,7 +37,7 @@ class StartedFingerprinter(NamedTuple):
 
     scheme: Scheme
     texts: Fingerprinter
-    records: FingerprintThreads[SourceRecord]
+    records: FingerprintThreads[RawRecord]
 
 
 class SchemeFingerprinter:
@@ -68,11 +67,9 @@ class SchemeFingerprinter:
             self._scheme = scheme
 
     def _start(self, scheme: Scheme, settings: FingerprintSettings) -> StartedFingerprinter:
-        fmt = input_format_of(self._config)
-        maker = EntryMaker(settings, fmt)
+        maker = EntryMaker(settings, input_format_of(self._config))
         maker.fingerprinter.warm()
-        make = SourceEntryMaker(maker, fmt, MAX_RECORD_BYTES, settings.widths)
-        threads = FingerprintThreads(thread_count(self._config.serve.threads), make)
+        threads = FingerprintThreads(thread_count(self._config.serve.threads), maker)
         return StartedFingerprinter(scheme, maker.fingerprinter, threads)
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
@@ -22,7 +21,8 @@ class ServeMetrics(DeclaredMetrics):
         Counter,
         "requests",
         "requests answered, by route and status",
-        "A rise of 401: a client without the token. 413, 422: a client with a fault. 5xx: read the log of the service.",
+        "A rise of 401: a client without the token. 413, 422: a client with a fault. 503: the log is read after a "
+        "start, or see serve_articles_waiting. Another 5xx: read the log of the service.",
         labels={"route": (), "status": ()},
     )
     serve_request_seconds = Declaration(
@@ -45,12 +45,6 @@ class ServeMetrics(DeclaredMetrics):
         "articles",
         "articles of checks under way",
         "Near serve.queue_articles: requests are refused with 503; start another service, or send fewer.",
-    )
-    serve_refused = Declaration(
-        Counter,
-        "requests",
-        "requests answered with 503, because the queue was full or the service not ready",
-        "Rises while the log is read after a start. Otherwise: see serve_articles_waiting.",
     )
     serve_log_offset = Declaration(
         Gauge,
@@ -120,7 +114,3 @@ class ServeMetrics(DeclaredMetrics):
         """Show size and free space of the file system of a folder, as they are at each scrape."""
         self.serve_disk_bytes.set_function(lambda: disk_sizes(folder)[0])
         self.serve_disk_free_bytes.set_function(lambda: disk_sizes(folder)[1])
-
-    def watch_connections(self, connections: Callable[[], int]) -> None:
-        """Show the open connections as they are at each scrape."""
-        self.serve_connections.set_function(connections)

@@ -174,19 +174,14 @@ class Gate:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         begun, status = time.perf_counter(), GONE
-        is_head = scope["method"] == "HEAD"
-        if is_head:
+        if scope["method"] == "HEAD":  # uvicorn goes by its own scope, and sends no body
             scope = {**scope, "method": "GET"}
         try:
             with suppress(ClientDisconnect):
                 response, is_read = await self._answer(scope, receive)
                 status = response.status_code
-                if is_head:
-                    response.body = b""  # its length is in the headers
                 await self._send(response, send, receive=None if is_read else receive)
         finally:
-            if status == HTTPStatus.SERVICE_UNAVAILABLE and scope["path"] not in OPEN_PAGES:
-                self._metrics.serve_refused.inc()
             self._metrics.count_request(route_of(scope), status, time.perf_counter() - begun)
 
     async def _answer(self, scope: Scope, receive: Receive) -> tuple[Response, bool]:

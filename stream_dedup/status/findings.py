@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from enum import Enum, unique
 from typing import NamedTuple
 
 from stream_dedup.core.rules import Rules, rule_changes
-from stream_dedup.kafka.hanging_transactions import Holding
 from stream_dedup.kafka.rules_log import ABSENT_LOG, EMPTY_LOG, HAS_OFFSETS
 from stream_dedup.kafka.topics import FAULT_SENTENCES, TopicFault
 from stream_dedup.status.snapshot import PartitionState, Rates, Snapshot
@@ -27,7 +25,6 @@ class FindingSentences(NamedTuple):
 
 
 def _of_topic(fault: TopicFault) -> FindingSentences:
-    """Return the sentences of a fault of a topic."""
     return FindingSentences("topic {topic}: " + FAULT_SENTENCES[fault].reason, FAULT_SENTENCES[fault].remedy)
 
 
@@ -103,20 +100,9 @@ class FindingCode(Enum):
         "start the brokers that are down, or look again",
     )
     OPEN_TRANSACTION = FindingSentences(
-        "{partitions}: an open transaction of {transaction} (producer id {producer}) since {since} holds back "
-        "{held:,} offsets",
-        "if its program has ended, start it again, which aborts the transaction; the broker aborts it at {until}",
-    )
-    UNSEEN_TRANSACTION = FindingSentences(
-        "{partitions}: an open transaction holds back {held:,} offsets; this client may not see whose it is",
-        "grant it Read of the topic and Describe of the producers' transactional ids; the broker aborts the "
-        "transaction at its time-out",
-    )
-    LOST_TRANSACTION = FindingSentences(
-        "{partitions}: a transaction that no coordinator knows, of producer id {producer} since {since}, holds back "
-        "{held:,} offsets",
-        "if a user who may describe every transactional id is told the same, abort it: kafka-transactions.sh "
-        "--bootstrap-server {brokers} abort --topic {topic} --partition {number} --start-offset {first}",
+        "{partitions}: an open transaction holds back {held:,} offsets",
+        "the broker aborts it at its time-out; whose it is: kafka-transactions.sh --bootstrap-server {brokers} "
+        "describe-producers --topic {topic} --partition {number}",
     )
     STUCK = FindingSentences(
         "{partitions}: nothing was committed in {seconds:.0f} s, though there are articles",
@@ -150,11 +136,6 @@ LEAST_GROWTH = 1.0
 NEW_S = 30.0
 """A group takes partitions that are added within so many seconds: its clients look them up every few seconds
 (``kafka.connection.METADATA_MS``), and then share them out."""
-HELD_MS = 300_000
-"""An open transaction is worth a look after so long: the alert StreamDedupStuck fires then."""
-LOST_MS = 1_200_000
-"""Brokers abort every transaction after 15 minutes at the latest, where ``transaction.max.timeout.ms`` is the default.
-With five more, one that none of all coordinators names is lost, or this client lacks the right to see its name."""
 FindingValues = Mapping[str, str | int | float]
 _REBALANCING = frozenset(("PreparingRebalance", "CompletingRebalance"))
 
@@ -286,59 +267,20 @@ def _transactions(now: Snapshot) -> Iterator[GroupFinding]:
 
 
 def _held(now: Snapshot, before: Snapshot) -> Iterator[GroupFinding]:
-    """Return the transactions that have held partitions back from one look to the other, one finding for each.
-
-    An open transaction is no fault of the group: a note, until the alert on articles that wait would fire.
-    """
+    """Return the partitions that one open transaction held back at both looks: no fault of the group, but a note."""
     earlier = {each.partition: each.open_from for each in before.partitions}
     held = [each for each in now.partitions if each.is_held and each.open_from == earlier.get(each.partition)]
-    unseen: list[PartitionState] = []
-    of_one: dict[Holding, list[PartitionState]] = {}
-    for each in held:
-        if each.holding is None or (each.holding.until_ms is None and not _is_lost(now, each.holding)):
-            unseen.append(each)
-        elif each.holding.until_ms is None:
-            yield _lost(now, each, each.holding)
-        else:
-            of_one.setdefault(each.holding, []).append(each)
-    for holding, partitions in of_one.items():
-        is_note = now.at_ms - holding.since_ms < HELD_MS
+    if held:
+        first = held[0].partition
         yield _of_partitions(
             FindingCode.OPEN_TRANSACTION,
-            partitions,
-            is_note=is_note,
-            transaction=holding.transactional_id or "",
-            producer=holding.producer_id,
-            since=_time(holding.since_ms),
-            until=_time(holding.until_ms or 0),
-            held=sum(each.end - each.stable for each in partitions),
+            held,
+            is_note=True,
+            held=sum(each.end - each.stable for each in held),
+            brokers=now.brokers,
+            topic=first.topic,
+            number=first.number,
         )
-    if unseen:
-        count = sum(each.end - each.stable for each in unseen)
-        yield _of_partitions(FindingCode.UNSEEN_TRANSACTION, unseen, is_note=True, held=count)
-
-
-def _is_lost(now: Snapshot, holding: Holding) -> bool:
-    """Return whether a transaction without a name has none: its coordinator is not one of those that were not asked."""
-    return not now.silent_brokers and now.at_ms - holding.since_ms >= LOST_MS
-
-
-def _lost(now: Snapshot, at: PartitionState, holding: Holding) -> GroupFinding:
-    return _of_partitions(
-        FindingCode.LOST_TRANSACTION,
-        [at],
-        producer=holding.producer_id,
-        since=_time(holding.since_ms),
-        held=at.end - at.stable,
-        brokers=now.brokers,
-        topic=at.partition.topic,
-        number=at.partition.number,
-        first=at.stable,
-    )
-
-
-def _time(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(" ", "seconds")
 
 
 def _progress(now: Snapshot, before: Snapshot) -> Iterator[GroupFinding]:

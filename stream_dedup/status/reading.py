@@ -31,12 +31,7 @@ from stream_dedup.kafka.admin import (
 from stream_dedup.kafka.clients import connect_log
 from stream_dedup.kafka.connection import make_admin
 from stream_dedup.kafka.errors import patiently
-from stream_dedup.kafka.hanging_transactions import (
-    OpenTransactions,
-    hanging_of,
-    holding_transactions,
-    open_transactions,
-)
+from stream_dedup.kafka.hanging_transactions import hanging_of, open_transactions
 from stream_dedup.kafka.log import WaitingLog
 from stream_dedup.kafka.rules_log import FoundLog, RulesHistory, find_log, offsets_without_log
 from stream_dedup.kafka.topics import check_topics, with_matching_topics
@@ -85,7 +80,7 @@ class StatusReader:
             group=config.kafka.group,
             group_state=state,
             members=members,
-            partitions=self._ask("partitions", lambda: self._partitions(config, members, opened)),
+            partitions=self._ask("partitions", lambda: self._partitions(config, members)),
             log=log,
             out_of_sync=self._ask("replicas", lambda: out_of_sync(admin, _topics(config))),
             topic_problems=tuple(check_topics(admin, config)),
@@ -95,9 +90,7 @@ class StatusReader:
             silent_brokers=tuple(sorted({*opened.down, *opened.silent})),
         )
 
-    def _partitions(
-        self, config: Config, members: tuple[Member, ...], opened: OpenTransactions
-    ) -> tuple[PartitionState, ...]:
+    def _partitions(self, config: Config, members: tuple[Member, ...]) -> tuple[PartitionState, ...]:
         names = list(dict.fromkeys(config.topics.input))
         # The committed offsets are read before the ends, which only grow: no lag is below 0.
         committed = committed_offsets(self._admin, self._config.kafka.group)
@@ -124,20 +117,7 @@ class StatusReader:
                     open_from=stable[at] if stable[at] < end else None,
                 )
             )
-        return self._with_holding(states, opened)
-
-    def _with_holding(self, states: list[PartitionState], opened: OpenTransactions) -> tuple[PartitionState, ...]:
-        """Return the partitions with the transactions that hold them back; one that has ended meanwhile does not."""
-        held = {each.partition: each.stable for each in states if each.is_held}
-        found = holding_transactions(self._admin, held, opened) if held else {}
-        return tuple(
-            replace(
-                each, open_from=each.open_from if each.partition in found else None, holding=found.get(each.partition)
-            )
-            if each.partition in held
-            else each
-            for each in states
-        )
+        return tuple(states)
 
     def _read_log(self, found: FoundLog) -> LogState:
         if found.log_id is None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.rules import Rules
 from stream_dedup.kafka.admin import Member
-from stream_dedup.kafka.hanging_transactions import Holding
 from stream_dedup.kafka.rules_log import LostLog
 from stream_dedup.kafka.topics import TopicProblem
 from stream_dedup.ports import Partition
@@ -30,8 +29,6 @@ class PartitionState:
     """Time of its first record, of a partition that no member reads; None of an empty one."""
     open_from: int | None = None
     """Last stable offset, where a transaction is open that holds back what follows it; None of none."""
-    holding: Holding | None = None
-    """That transaction; None if this client may not see it, or if articles before it are not committed yet."""
 
     @property
     def lag(self) -> int:

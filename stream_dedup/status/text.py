@@ -64,7 +64,6 @@ def values_of(now: Snapshot, rates: Rates | None, findings: list[GroupFinding]) 
                 "of_another_topic": each.is_stale,
                 "lag": each.lag,
                 "worker": each.owner,
-                "transaction": None if each.holding is None else asdict(each.holding),
             }
             for each in now.partitions
         ],

@@ -247,8 +247,6 @@ class Committer:
         times = [record.timestamp for batch in batches for record in batch.polled.records]
         metrics.count_delays((now_ms - np.array(times, np.float64)) / 1000)
         for batch in batches:
-            if batch.polled.records:
-                metrics.passed("end_to_end", max(0.0, (now_ms - batch.polled.records[0].timestamp) / 1000))
             self.assignments.release(batch.polled)
 
     def _failed(self, assignment: Assignment, batches: list[JudgedBatch], error: Exception) -> None:

@@ -20,9 +20,6 @@ INPUT, OUTPUT, LOG, GROUP, WORKERS = "input topics", "output topics", "GROUP.fin
 CLUSTERS, MARK = "topic of clusters", "GROUP.clusters"
 """Resources of ``topics.clusters``: the topic, and the consumer group that says how far it is written."""
 CLUSTERS_SET = "`topics.clusters` is set"
-PRODUCERS = "those of the producers"
-"""Transactional ids of the programs that write the input topics; this program knows none of them."""
-TRANSACTIONAL = "their producers are transactional"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +36,7 @@ class Right:
     def kind(self) -> ResourceType:
         """Type of the resource."""
         kinds = dict.fromkeys((GROUP, MARK), ResourceType.GROUP)
-        kinds |= dict.fromkeys((WORKERS, PRODUCERS), ResourceType.TRANSACTIONAL_ID)
+        kinds |= {WORKERS: ResourceType.TRANSACTIONAL_ID}
         return kinds.get(self.resource, ResourceType.TOPIC)
 
     def acls(self, principal: str, config: Config) -> list[ACL]:
@@ -53,7 +50,6 @@ class Right:
             WORKERS: [f"{config.kafka.group}-"],
             CLUSTERS: [] if topics.clusters is None else [topics.clusters],
             MARK: [config.mark_group],
-            PRODUCERS: [],
         }[self.resource]
         pattern = PatternType.PREFIXED if self.resource == WORKERS else PatternType.LITERAL
         return [
@@ -106,8 +102,6 @@ RIGHTS: dict[str, tuple[Right, ...]] = {
         _READ_LOG,
         Right(DESCRIBE, GROUP, "read the members and the committed offsets"),
         Right(DESCRIBE, WORKERS, "see open transactions of workers that ended"),
-        Right(READ, INPUT, "see whose open transaction holds a partition back", TRANSACTIONAL),
-        Right(DESCRIBE, PRODUCERS, "see whose open transaction holds a partition back", TRANSACTIONAL),
         *_CHECK,
     ),
     "serve": (

@@ -92,7 +92,7 @@ def test_transactions_of_a_broker_that_was_down_when_the_client_was_made(cluster
 
         def all_listed() -> bool:
             found = open_transactions(made)
-            return not found.silent and not found.down and set(names) <= {one.transactional_id for one in found.listed}
+            return not found.silent and not found.down and set(names) <= set(found.ongoing)
 
         wait_until(all_listed, STALE_S, "the transactions of every coordinator")
         described = patiently(kafka, "transactions", lambda: made.describe_transactions(names))

@@ -5,9 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
-from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -18,7 +16,6 @@ from kafka.errors import (
     KafkaError,
     NodeNotReadyError,
     NotCoordinatorError,
-    TopicAuthorizationFailedError,
 )
 
 from stream_dedup.config.model import Config, KafkaConfig
@@ -26,15 +23,12 @@ from stream_dedup.dev.broker import DevBroker
 from stream_dedup.kafka import hanging_transactions as module
 from stream_dedup.kafka.connection import discard, make_consumer, make_producer
 from stream_dedup.kafka.hanging_transactions import (
-    OpenTransactions,
     abort_hanging,
     hanging_of,
     hanging_transactions,
-    holding_transactions,
     open_transactions,
     transactional_ids,
 )
-from stream_dedup.ports import Partition
 from stream_dedup.worker import Step
 from tests.waiting import wait_until
 from tests.worker.mixture import records
@@ -161,39 +155,14 @@ def test_the_brokers_are_asked_that_are_there_now(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(module, "ANSWER_S", 0.0)
     admin = Brokers(fenced={3}, silent={2})
 
-    def listed() -> tuple[list[str], list[int], tuple[int, ...]]:
+    def listed() -> tuple[tuple[str, ...], list[int], tuple[int, ...]]:
         found = open_transactions(cast("KafkaAdminClient", admin))
-        return [one.transactional_id for one in found.listed], list(found.silent), found.down
+        return found.ongoing, list(found.silent), found.down
 
-    assert listed() == (["id-1"], [2], (3,))
+    assert listed() == (("id-1",), [2], (3,))
     with pytest.raises(NodeNotReadyError):
         hanging_transactions(cast("KafkaAdminClient", admin), "group")
     admin.fenced, admin.silent = set(), set()
-    assert listed() == (["id-1", "id-2", "id-3"], [], ())
+    assert listed() == (("id-1", "id-2", "id-3"), [], ())
     admin.brokers.add(4)
-    assert listed() == (["id-1", "id-2", "id-3", "id-4"], [], ())
-
-
-def test_a_client_without_the_right_sees_that_there_is_a_transaction() -> None:
-    """Not whose it is."""
-    at = Partition("articles", 0)
-
-    def refuse(_: object) -> object:
-        raise TopicAuthorizationFailedError
-
-    admin = cast("KafkaAdminClient", SimpleNamespace(describe_producers=refuse))
-    assert holding_transactions(admin, {at: 5}, OpenTransactions((), {}, ())) == {at: None}
-
-
-def test_a_transaction_that_no_coordinator_names(made: Pipeline, stack: ExitStack, admin: KafkaAdminClient) -> None:
-    """Its producer and its last record are told; one that has ended meanwhile is left out."""
-    open_transaction(stack, made, "named")
-    at = Partition(made.config().topics.unique, 0)
-    listed = open_transactions(admin)
-    (found,) = holding_transactions(admin, {at: 0}, listed).values()
-    assert found is not None
-    assert found.transactional_id == "named"
-    (unnamed,) = holding_transactions(admin, {at: 0}, replace(listed, listed=())).values()
-    assert unnamed is not None
-    assert (unnamed.producer_id, unnamed.transactional_id, unnamed.until_ms) == (found.producer_id, None, None)
-    assert holding_transactions(admin, {at: 1}, listed) == {}
+    assert listed() == (("id-1", "id-2", "id-3", "id-4"), [], ())

@@ -72,7 +72,7 @@ def test_a_group_before_and_while_it_works(
 def test_a_worker_behind_aborted_records_and_before_an_open_transaction(
     broker: DevBroker, tmp_path: Path, topic_name: Callable[[str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing is wrong with either; the transaction is named, and starting its program again, as advised, ends it."""
+    """Nothing is wrong with either; starting the program of the transaction again ends it."""
     name, values = f"crawler-{topic_name('id')}", [b'{"text": "one"}', b'{"text": "two"}']
     with pipeline(broker.bootstrap, tmp_path, topic_name("pipe")) as made:
         call = ["status", "--config", str(tmp_path / "main.toml"), "--json", "--interval=2.1"]
@@ -105,12 +105,8 @@ def test_a_worker_behind_aborted_records_and_before_an_open_transaction(
             found = json.loads(line)
         (partition,) = found["partitions"]
         assert (partition["committed"], partition["stable"], partition["end"], partition["lag"]) == (6, 6, 8, 2)
-        holding = partition["transaction"]
-        assert (holding["transactional_id"], holding["until_ms"] - holding["since_ms"]) == (name, TRANSACTION_MS)
         assert [one["code"] for one in found["findings"]] == ["open_transaction"]
-        assert found["findings"][0]["text"].startswith(
-            f"{made.topic}-0: an open transaction of {name} (producer id {holding['producer_id']}) since "
-        )
+        assert found["findings"][0]["text"] == f"{made.topic}-0: an open transaction holds back 2 offsets"
         with closing(producer()):
             wait_committed(9)
         made.stop(worker)

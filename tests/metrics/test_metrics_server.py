@@ -122,26 +122,6 @@ def test_a_malformed_request_is_refused(
     assert (caplog.records, capfd.readouterr().err) == ([], "")
 
 
-@pytest.mark.parametrize(
-    "accept",
-    [
-        b"application/openmetrics-text;version=x",
-        b"application/openmetrics-text;version=\xff",
-        b"text/plain;version=.;q",
-        b"a;q=," * 12_000,
-        b",;=,;=",
-    ],
-)
-def test_any_accept_header_is_answered(accept: bytes, serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
-    """With the metrics."""
-    caplog.set_level(logging.INFO)
-    answer = ask(serve(), b"GET /metrics HTTP/1.0\r\nAccept: " + accept + b"\r\n\r\n")
-    head, _, body = answer.partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.0 200 ")
-    assert b"articles_total 0.0" in body
-    assert caplog.records == []
-
-
 @pytest.mark.parametrize("request_", [b"", b"GET /metr", b"GET /metrics HTTP/1.1\r\n\r\n" * 200])
 def test_a_reset_is_not_logged(
     request_: bytes, serve: Serve, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]

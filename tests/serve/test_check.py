@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from stream_dedup.core.decode import InputFormat, RawRecord, decode, parse_object
-from stream_dedup.core.paths import FieldPath
+from stream_dedup.core.paths import NativePath
 from stream_dedup.serve.checking import GivenArticle, name_paths, raw_of
 from stream_dedup.serve.routing import SMALL_BODY
 from tests.amount import FULL
@@ -288,7 +288,7 @@ def test_a_large_body_is_parsed_while_others_are_answered(
     """Eight megabytes of brackets take more than a second."""
     begun, answered = threading.Event(), threading.Event()
 
-    def parse(body: bytes, names: Sequence[FieldPath]) -> dict[str, Any] | str:
+    def parse(body: bytes, names: Sequence[NativePath]) -> dict[str, Any] | str:
         begun.set()
         assert answered.wait(30)
         return parse_object(body, names)

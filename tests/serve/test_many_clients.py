@@ -18,7 +18,7 @@ from stream_dedup.core.columns import Columns
 from stream_dedup.core.decode import RawRecord
 from stream_dedup.core.fingerprinter import EntryMaker
 from stream_dedup.errors import DefectError
-from stream_dedup.serve.checking import _Batches, _GivenRecord
+from stream_dedup.serve.checking import _Batches
 from stream_dedup.serve.server import ACCEPT_FAILED, HttpServer
 from tests.serve.served import CUT_S, HOST, MARKUP, THREADS, MemoryService, assert_answers, limited_service
 from tests.waiting import wait_until
@@ -125,9 +125,10 @@ def test_what_waits_for_a_thread_when_the_scheme_changes_is_to_be_tried_again(
 
 
 def refused(service: MemoryService) -> float:
-    """Requests that were answered with 503."""
+    """Checks that were answered with 503."""
     text = service.call("GET", "/metrics").body.decode()
-    return float(text.partition("\nstream_dedup_serve_refused_total ")[2].partition("\n")[0])
+    series = '\nstream_dedup_serve_requests_total{route="/v1/check",status="503"} '
+    return float(text.partition(series)[2].partition("\n")[0] or 0)
 
 
 def test_a_full_queue_refuses_at_once(service: MemoryService) -> None:
@@ -252,8 +253,8 @@ def test_a_request_whose_client_waited_too_long_leaves_the_queue() -> None:
     unused: Any = None
 
     async def cut() -> int:
-        batches = _Batches(unused, fingerprinter, threads=2)
-        waiting = [asyncio.create_task(batches.judged([_GivenRecord(None, b"{}")], 1)) for _ in range(5)]
+        batches = _Batches(unused, fingerprinter, unused, threads=2)
+        waiting = [asyncio.create_task(batches.judged([RawRecord(None, b"{}", "x")], 1)) for _ in range(5)]
         await asyncio.sleep(0)
         assert len(batches._waiting) == len(waiting) - 1
         for task in waiting:

@@ -15,10 +15,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from stream_dedup.kafka.admin import Member
-from stream_dedup.kafka.hanging_transactions import Holding
 from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.ports import Partition
-from stream_dedup.status.findings import HELD_MS, LOST_MS, find
+from stream_dedup.status.findings import find
 from stream_dedup.status.snapshot import LogState, PartitionState, Snapshot
 from tests.memory.partition import Message, PartitionLog
 from tests.memory.transactions import Session
@@ -34,7 +33,6 @@ LONG_S = 5.0
 """Virtual seconds in which a worker begins, or does what there is to do."""
 TIMEOUT_S = 60.0
 """Time-out of the transactions of the topic's producer."""
-HELD_S, LOST_S = HELD_MS / 1000, LOST_MS / 1000
 
 
 def plan() -> Plan:
@@ -62,10 +60,6 @@ class Scene:
 
     world: SimulatedWorld
     metrics: Metrics
-    holding: Holding | None = None
-    """What the brokers tell of the open transaction; None: this client may not see it."""
-    silent: tuple[int, ...] = ()
-    """Brokers that were not asked for transactions."""
     serial: int = 0
     _session: Session | None = field(default=None, init=False)
 
@@ -92,13 +86,11 @@ class Scene:
         for message in self._messages(count):
             self.world.cluster.append(self.log, message)
 
-    def open(self, count: int, timeout_s: float = TIMEOUT_S) -> None:
+    def open(self, count: int) -> None:
         """Begin a transaction of so many records."""
         transactions = self.world.cluster.transactions
-        known = transactions.renew("crawler-9", timeout_s)
+        known = transactions.renew("crawler-9", TIMEOUT_S)
         self._session = Session(known, known.epoch)
-        now_ms = self.world.cluster.time_ms()
-        self.holding = Holding(7, "crawler-9", now_ms, now_ms + int(timeout_s * 1000))
         for message in self._messages(count):
             transactions.produce(self._session, self.log, message)
 
@@ -148,7 +140,6 @@ class Scene:
             topic_problems=(),
             hanging=(),
             lost=None,
-            silent_brokers=self.silent,
         )
 
     def _state(self, log: PartitionLog, members: tuple[Member, ...]) -> PartitionState:
@@ -163,7 +154,6 @@ class Scene:
             owner=owner,
             first_ms=log.records[0].timestamp if owner is None and log.records else None,
             open_from=log.stable_end if log.stable_end < log.end else None,
-            holding=self.holding,
         )
 
 
@@ -239,10 +229,10 @@ def last_marker(scene: Scene) -> None:
     scene.pass_(LONG_S)
 
 
-def open_transaction(scene: Scene, timeout_s: float = TIMEOUT_S) -> None:
+def open_transaction(scene: Scene) -> None:
     """Of two records, with one behind them that is in no transaction."""
     all_read(scene)
-    scene.open(2, timeout_s)
+    scene.open(2)
     scene.write(1)
     scene.pass_(LONG_S)
 
@@ -257,36 +247,6 @@ def timed_out(scene: Scene) -> None:
     """Its producer is dead; the broker aborts it."""
     open_transaction(scene)
     scene.pass_(TIMEOUT_S)
-
-
-def held_for_long(scene: Scene) -> None:
-    open_transaction(scene, timeout_s=2 * HELD_S)
-    scene.pass_(HELD_S)
-
-
-def unseen_transaction(scene: Scene) -> None:
-    open_transaction(scene)
-    scene.holding = None
-
-
-def unnamed_transaction(scene: Scene) -> None:
-    open_transaction(scene)
-    assert scene.holding is not None
-    scene.holding = replace(scene.holding, transactional_id=None, until_ms=None)
-
-
-def lost_transaction(scene: Scene) -> None:
-    """No coordinator knows it any more: nothing will end it."""
-    open_transaction(scene, timeout_s=2 * LOST_S)
-    assert scene.holding is not None
-    since_ms = scene.holding.since_ms - LOST_MS
-    scene.holding = replace(scene.holding, transactional_id=None, since_ms=since_ms, until_ms=None)
-
-
-def transaction_of_a_silent_coordinator(scene: Scene) -> None:
-    """It may still decide to commit: nobody is told to abort it."""
-    lost_transaction(scene)
-    scene.silent = (2,)
 
 
 def backlog_before_a_transaction(scene: Scene) -> None:
@@ -360,15 +320,6 @@ CASES = {
     "open transaction": Case(open_transaction, 3, 3, is_ready=True, says=("open_transaction?",)),
     "open transaction that ended": Case(transaction_that_ended, 0, 0, is_ready=True),
     "open transaction of a dead producer, timed out": Case(timed_out, 0, 0, is_ready=True),
-    "open transaction for five minutes": Case(held_for_long, 3, 3, is_ready=True, says=("open_transaction",)),
-    "open transaction that may not be seen": Case(
-        unseen_transaction, 3, 3, is_ready=True, says=("unseen_transaction?",)
-    ),
-    "open transaction without a name": Case(unnamed_transaction, 3, 3, is_ready=True, says=("unseen_transaction?",)),
-    "transaction that no coordinator knows": Case(lost_transaction, 3, 3, is_ready=True, says=("lost_transaction",)),
-    "transaction whose coordinator does not answer": Case(
-        transaction_of_a_silent_coordinator, 3, 3, is_ready=True, says=("silent_brokers?", "unseen_transaction?")
-    ),
     "backlog before an open transaction": Case(backlog_before_a_transaction, 22, 20, is_ready=True, says=("stuck",)),
     "everything deleted that was read": Case(read_and_deleted, 0, 0, is_ready=True),
     "aborted records deleted before the start": Case(deleted_after_an_abort, 0, 0, is_ready=True),

@@ -181,10 +181,11 @@ def test_no_growth_is_told_as_none(growth: float, seconds: float) -> None:
 
 
 def test_notes_do_not_count() -> None:
-    """A worker without a partition, a recreated topic, other rules in the configuration: the group works."""
+    """A worker without a partition, a recreated topic, a silent broker, other rules configured: the group works."""
     idle = replace(WELL, members=(WORKER, Member("news-2", "h", ())))
     stale = replace(WELL, partitions=(replace(FIRST, is_stale=True),))
-    for now, configured in ((idle, RULES), (stale, RULES), (WELL, replace(RULES, distance=5))):
+    silent = replace(WELL, silent_brokers=(2,))
+    for now, configured in ((idle, RULES), (stale, RULES), (silent, RULES), (WELL, replace(RULES, distance=5))):
         (finding,) = find(now, None, configured)
         assert finding.is_note
     assert told(WELL, None, replace(RULES, distance=5))[0].startswith(

@@ -196,7 +196,6 @@ def _rules(rules: Rules) -> list[tuple[str, str | None]]:
 
 
 def _scheme(rules: Rules) -> list[tuple[str, str]]:
-    """Return the parameters of the scheme."""
     return [(name, value_text(value)) for name, value in rules.scheme.flat().items()]
 
 

@@ -91,7 +91,6 @@ class _PageRoutes:
         return await self._check_page(request, await checked(self._backend, filled))
 
     async def check(self, request: Request) -> Response:
-        """Check what the form holds."""
         form = CheckForm.of(await _form(request), self._backend.format)
         return await self._check_page(request, await checked(self._backend, form))
 
@@ -102,12 +101,10 @@ class _PageRoutes:
     # Clusters
 
     async def clusters(self, request: Request) -> Response:
-        """Show the largest clusters."""
         view = await cluster_list(self._backend, _window(request, Window.HOUR), self._backend.now_ms())
         return self._page(request, "clusters.html", view=view)
 
     async def cluster(self, request: Request) -> Response:
-        """Show a cluster."""
         cluster_id, after = request.path_params["cluster_id"], request.query_params.get("after")
         window = _window(request, Window.DAY)
         try:
@@ -119,18 +116,15 @@ class _PageRoutes:
     # Live and System
 
     async def live(self, request: Request) -> Response:
-        """Show what happens now."""
         view = await live_page(self._backend, self._meter, self._backend.now_ms(), time.monotonic())
         return self._page(request, "live.html", view=view)
 
     async def system(self, request: Request) -> Response:
-        """Show the state of the system."""
         return self._page(request, "system.html", status=await self._backend.status(), state=self._backend.clusters())
 
     # the rest
 
     async def asset(self, request: Request) -> Response:
-        """Return a static file."""
         if (asset := self._assets.get(request.path_params["name"])) is None:
             raise not_found("there is no such file")
         headers = {"Cache-Control": f"private, max-age={ASSET_S}, immutable"}
