@@ -47,12 +47,12 @@ _held: set[int] = set()
 
 def is_file(path: Path) -> bool:
     """Whether a regular file has this name; False for a link to one."""
-    return path.is_file() and not path.is_symlink()
+    return stat.S_ISREG(_mode(path))
 
 
 def is_folder(path: Path) -> bool:
     """Whether a folder has this name; False for a link to one."""
-    return path.is_dir() and not path.is_symlink()
+    return stat.S_ISDIR(_mode(path))
 
 
 def read_text(path: Path) -> str | None:
@@ -129,6 +129,14 @@ def _unwritable(folder: Path, error: OSError) -> StreamDedupError:
             f"index folder {folder} cannot be written: {error.strerror}; {remedy}, then start again"
         )
     return UserError(f"index folder {folder} cannot be made or written: {error.strerror}; name another with --index")
+
+
+def _mode(path: Path) -> int:
+    """Return the type and rights of what has this name, 0 of nothing; raises OSError where that cannot be known."""
+    try:
+        return path.lstat().st_mode
+    except FileNotFoundError:
+        return 0
 
 
 def _no_file(path: Path) -> CorruptError:

@@ -169,12 +169,17 @@ def is_path(field: FieldInfo) -> bool:
 def toml_value(value: object) -> str:
     """Return a value as TOML, which shares strings, numbers, booleans and lists with JSON.
 
-    A path is written as an absolute one, so that the file may stand in any folder. One that is not UTF-8, which TOML
-    cannot have, is written with an escape that TOML refuses.
+    A path is written as an absolute one, so that the file may stand in any folder.
+
+    Raises:
+        UserError: the path is not UTF-8, as TOML has to be.
     """
     path = value.path if isinstance(value, Profile) else value
     if isinstance(path, Path):
-        return toml_value(str(path.absolute()))
+        name = str(path.absolute())
+        if name.encode("utf-8", "ignore").decode() != name:
+            raise UserError(f"{name} is not UTF-8, as TOML has to be; rename that path")
+        return toml_value(name)
     if isinstance(value, dict):
         return "{" + ", ".join(f"{json.dumps(name)} = {toml_value(one)}" for name, one in value.items()) + "}"
     return replace_hidden(json.dumps(_plain(value), ensure_ascii=False), _toml_escape)

@@ -69,7 +69,7 @@ _IN_PROFILE = {name: f"[{name}]" for name in ProfileFile.model_fields} | {
 _USER_INFO = re.compile(r"//[^/]*@")
 _Section = TypeVar("_Section", bound=Section)
 _Given = dict[tuple[str, ...], tuple[Any, str]]
-"""By section and key, or by a section alone that is no table: the value, and the source that gives it."""
+"""By section and key, or by a section alone that is no table or an empty one: the value, and the source of it."""
 
 
 def load_config(
@@ -87,7 +87,7 @@ def load_config(
     problems: list[str] = []
     given = _by_key({} if path is None else _read_toml(path, "--config", Config, problems), f"file {path}")
     given |= _from_environment(os.environ if environment is None else environment)
-    given |= _by_key(overrides or {}, "flag")
+    given |= _by_key({name: one for name, one in (overrides or {}).items() if one != {}}, "flag")
     _read_named_profile(given, problems)
     config = _validated(Config, given, problems, _problems_between)
     if config is None:
@@ -139,7 +139,7 @@ def _by_key(sections: Mapping[str, Any], source: str) -> _Given:
     """Return what a source gives; None is a value that is not given."""
     given: _Given = {}
     for section, values in sections.items():
-        if isinstance(values, Mapping):
+        if isinstance(values, Mapping) and values:
             given |= {(section, key): (value, source) for key, value in values.items() if value is not None}
         elif values is not None:
             given[section,] = values, source
@@ -181,6 +181,8 @@ def _validated(
     both kinds of problem. ``source`` is named in the latter.
     """
     wrong: set[tuple[str, ...]] = set()
+    parents = {loc[:1] for loc in given if len(loc) > 1}
+    given = {loc: one for loc, one in given.items() if loc not in parents}  # a section gives way to keys of it
     try:
         config = model.model_validate(_by_section(given))
     except ValidationError as error:
@@ -199,12 +201,10 @@ def _validated(
 def _by_section(given: _Given) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for (section, *key), (value, _) in given.items():
-        if not key:
-            values.setdefault(section, value)
-        elif isinstance(values.get(section), dict):
-            values[section][key[0]] = value
+        if key:
+            values.setdefault(section, {})[key[0]] = value
         else:
-            values[section] = {key[0]: value}
+            values[section] = value
     return values
 
 
@@ -258,13 +258,20 @@ def _reason(kind: str, message: str) -> str:
 
 
 def _given_by(given: _Given, loc: tuple[str, ...]) -> tuple[object, str]:
-    """Return the value and its source; of a section one of its keys."""
-    return next((one for at, one in given.items() if at[: len(loc)] == loc), (None, "default"))
+    """Return the value and its source; of a section its keys, and the source of one of them."""
+    if loc in given:
+        return given[loc]
+    keys = {at[-1]: one for at, one in given.items() if at[:-1] == loc}
+    source = next((source for _, source in keys.values()), "default")
+    return {key: value for key, (value, _) in keys.items()} or None, source
 
 
 def _shown(value: object) -> str:
     """Return a value as TOML has it, as far as it is shown; without what stands before the host of a URL."""
-    text = value.isoformat() if isinstance(value, date | time) else repr(value)
+    try:
+        text = value.isoformat() if isinstance(value, date | time) else repr(value)
+    except RecursionError:
+        return "…"  # keys with thousands of dots
     text = _USER_INFO.sub("//…@", text.lower() if isinstance(value, bool) else text)
     return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}…"
 

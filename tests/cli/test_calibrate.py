@@ -203,6 +203,19 @@ def test_a_written_profile_has_what_the_given_one_has(
     assert "it is also an input" in capsys.readouterr().err
 
 
+def test_a_path_that_toml_cannot_have_is_refused(
+    long_texts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The report has the profile, so nothing is written."""
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    folder.mkdir()
+    (folder / "words").write_text("ferry\n", "utf-8")
+    profile, written = write_profile(folder, features={"stop_words": "words"}), tmp_path / "mine.toml"
+    assert run(["calibrate", "--profile", profile, "--write-profile", str(written), str(long_texts)]) == 2
+    assert "caf\\udce9/words is not UTF-8, as TOML has to be; rename that path" in capsys.readouterr().err
+    assert not written.exists()
+
+
 def suggestion(kind: str, limit: int, lookups: int = 4) -> SimpleNamespace:
     return SimpleNamespace(kind=kind, suggestion=Suggestion(limit, lookups, ()))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from pathlib import Path
@@ -28,6 +29,14 @@ def test_config_show_can_be_read_again(tmp_path: Path, capsys: pytest.CaptureFix
     given |= {"index": {"path": Path("index").absolute()}, "serve": {"data_dir": Path("serve").absolute()}}
     again = load_config(None, {**given, "input": {"fields": {"title": 3, "the text": 1}}}, {})
     assert load_config(write(tmp_path, shown), {}, {}) == again
+
+
+def test_config_show_refuses_a_path_that_toml_cannot_have(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What it writes can be read, or it writes nothing."""
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    assert run(["config", "show", "--index", str(folder)]) == 2
+    said = capsys.readouterr()
+    assert (said.out, "is not UTF-8, as TOML has to be; rename that path" in said.err) == ("", True)
 
 
 @pytest.mark.parametrize(

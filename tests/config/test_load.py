@@ -52,6 +52,18 @@ def test_a_section_that_is_no_table_is_told_whatever_stands_over_it(tmp_path: Pa
             load_config(None, {}, environment)
 
 
+def test_a_key_with_a_problem_is_told_beside_a_section_that_is_no_table(tmp_path: Path) -> None:
+    """The section gives way to the key, as to one without a problem."""
+    with pytest.raises(ConfigError, match=r"kafka.compression = 'x' \(flag\)"):
+        load_config(write(tmp_path, 'kafka = "b:1"\n'), {"kafka": {"compression": "x"}}, {})
+
+
+def test_a_key_that_is_a_table_is_shown_as_one(tmp_path: Path) -> None:
+    """And not by what it holds, which may be a value that the key has."""
+    (problem,) = problems_of(tmp_path, '[log_level]\nx = "info"\n')
+    assert problem.startswith("log_level = {'x': 'info'} (file ")
+
+
 def test_environment_lists_have_commas() -> None:
     """Several topics in one variable are parted by commas."""
     config = load_config(None, {}, {"STREAM_DEDUP_TOPICS__INPUT": "a, b"})
@@ -193,10 +205,25 @@ def test_a_file_that_is_no_toml_names_the_line(tmp_path: Path) -> None:
     assert "line 2" in problems_of(tmp_path, "[kafka]\nbrokers = \n")[0]
 
 
-def test_a_file_that_is_nested_too_deep_is_a_problem(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f"a = {'[' * 100_000}", "cannot be read"),
+        ("[kafka]\nbrokers" + ".a" * 2000 + " = 1\n", "kafka.brokers = … (file "),
+    ],
+    ids=["brackets", "dots"],
+)
+def test_a_file_that_is_nested_too_deep_is_a_problem(tmp_path: Path, text: str, said: str) -> None:
     """Also where the reader of TOML has no error of its own for it."""
-    (problem,) = problems_of(tmp_path, f"a = {'[' * 100_000}")
-    assert "cannot be read" in problem
+    (problem,) = problems_of(tmp_path, text)
+    assert said in problem
+
+
+def test_an_unknown_section_is_told_without_a_key_too(tmp_path: Path) -> None:
+    """Such as one whose keys are all comments; a known one is as if it were not there."""
+    (problem,) = problems_of(tmp_path, "[kafak]\n# brokers = 'b:1'\n")
+    assert problem.startswith("kafak (file ")
+    assert load_config(write(tmp_path, "[kafka]\n"), {"kafka": {"group": "g"}}, {}).kafka.group == "g"
 
 
 @pytest.mark.parametrize(
