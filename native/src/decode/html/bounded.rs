@@ -37,10 +37,15 @@ const LEAST_BYTES: usize = 2;
 /// Bytes after which a tag's attributes are counted: a shorter one cannot have too many.
 const LONG_TAG: usize = LEAST_BYTES * MOST_ATTRIBUTES;
 
+/// What ends without a token: an end tag without a name, an empty section in a picture, a line feed behind a carriage
+/// return.
+const SILENT: [&str; 3] = ["</>", "<![CDATA[]]>", "\n"];
+
 /// The tree of a page; none of a page that exceeds a limit.
 ///
 /// The parser gets the page in pieces: each ends with a `<`, or where a tag that has no end yet becomes long. A piece
-/// that yields no token is part of a tag, a comment or a declaration, which begins at the last `<` before such pieces.
+/// that yields no token is part of a tag, a comment, a declaration or a reference, which begins where such pieces do,
+/// unless it is over (`SILENT`).
 pub fn parsed(html: &str) -> Option<Page> {
     let tree_builder = TreeBuilderOpts { scripting_enabled: false, ..TreeBuilderOpts::default() };
     // A mark of the order of bytes is a character like others, because there are no bytes any more.
@@ -57,7 +62,8 @@ pub fn parsed(html: &str) -> Option<Page> {
         while !input.is_empty() {
             _ = parser.feed(&input);
         }
-        if parser.sink.has_token.get() {
+        let is_over = html[begin..end].strip_suffix('<').is_some_and(|part| SILENT.contains(&part));
+        if parser.sink.has_token.get() || is_over {
             begin = end - usize::from(html[..end].ends_with('<'));
         } else if (at..end).contains(&(long - 1)) && attributes(&html.as_bytes()[begin..]) > MOST_ATTRIBUTES {
             return None;
@@ -77,11 +83,11 @@ fn piece_end(html: &str, at: usize, most: usize) -> usize {
     memchr(b'<', &html.as_bytes()[at..most]).map_or(most, |size| at + size + 1)
 }
 
-/// Number of attributes of a tag that begins here, whether it has an end or not; none of a comment or a declaration.
+/// Number of attributes of a tag that begins here, whether it has an end or not; none of what else yields no token yet.
 fn attributes(tag: &[u8]) -> usize {
     let count = |at: usize, is_part: fn(u8) -> bool| at + tag[at..].iter().take_while(|&&byte| is_part(byte)).count();
     let name = 1 + usize::from(tag.get(1) == Some(&b'/'));
-    if !tag.get(name).is_some_and(u8::is_ascii_alphabetic) {
+    if tag[0] != b'<' || !tag.get(name).is_some_and(u8::is_ascii_alphabetic) {
         return 0;
     }
     let mut at = count(name, |byte| !is_space(byte) && !matches!(byte, b'/' | b'>'));
@@ -171,9 +177,36 @@ mod tests {
             ("<!--a b", 0),
             ("</3 a b", 0),
             ("<", 0),
+            ("aa b c", 0),
         ];
         for (tag, count) in tags {
             assert_eq!(attributes(tag.as_bytes()), count, "{tag}");
+        }
+    }
+
+    #[test]
+    fn what_stands_before_a_tag_hides_none_of_its_attributes() {
+        let tag = format!("<br {}>", "a ".repeat(MOST_ATTRIBUTES + 1));
+        for before in ["</>", "</></>", "a</>", "<svg><![CDATA[]]>", "<svg><![CDATA[]]></>"] {
+            assert!(parsed(&(before.to_owned() + &tag)).is_none(), "{before}");
+        }
+        for shift in LONG_TAG - 4..LONG_TAG + 4 {
+            assert!(parsed(&("x".repeat(shift) + "\r\n" + &tag)).is_none(), "{shift}");
+        }
+    }
+
+    #[test]
+    fn long_values_are_not_made_again_and_again() {
+        let page = |bytes: usize| format!("<p><font style='{}'>{}", "a".repeat(bytes), "<p>x".repeat(1_000));
+        assert!(parsed(&page(1_000)).is_some());
+        assert!(parsed(&page(10_000)).is_none());
+    }
+
+    #[test]
+    fn words_behind_a_long_reference_are_no_attributes() {
+        let words = "a ".repeat(2 * MOST_ATTRIBUTES);
+        for reference in ["&", "&#x"] {
+            assert!(parsed(&format!("<p>{reference}{}{words}", "a".repeat(3 * LONG_TAG))).is_some());
         }
     }
 

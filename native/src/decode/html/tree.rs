@@ -28,6 +28,9 @@ const UNSEEN: [&str; 18] = [
 const NOTE_ROLES: [&str; 3] = ["doc-noteref", "doc-backlink", "noteref"];
 const NOTE_CLASSES: [&str; 4] = ["reference", "footnote", "footnote-ref", "noteref"];
 
+/// Bytes of the values of attributes that are as much as an element.
+const VALUE_BYTES: usize = 16;
+
 /// The text of a page; each block is on its own line. `marks_quotes`: block quotations keep their tags. None of a page
 /// that exceeds a limit of the parser.
 pub fn text_of(html: &str, marks_quotes: bool) -> Option<String> {
@@ -89,7 +92,8 @@ pub struct Sink {
     document: Handle,
     body: Cell<Option<NodeId>>,
     nodes: RefCell<Tree<Content>>,
-    /// Elements and attributes that were made, and those that the parser still holds.
+    /// Elements, attributes and `VALUE_BYTES` of values that were made; and elements and attributes that the parser
+    /// still holds.
     made: Cell<usize>,
     held: Rc<Cell<usize>>,
 }
@@ -104,7 +108,7 @@ impl Default for Sink {
 }
 
 impl Sink {
-    /// Number of elements and attributes that were made, and of those that the parser still holds.
+    /// Number of elements, attributes and `VALUE_BYTES` that were made; of elements and attributes that are still held.
     pub fn sizes(&self) -> (usize, usize) {
         (self.made.get(), self.held.get())
     }
@@ -200,7 +204,9 @@ impl TreeSink for Sink {
         let contents = flags.template.then(&mut unseen);
         let is_integration_point = flags.mathml_annotation_xml_integration_point;
         let size = 1 + attributes.len();
-        self.made.set(self.made.get() + size);
+        // How an element is shown is read from the values, each time that it is made.
+        let bytes: usize = attributes.iter().map(|attribute| attribute.value.len()).sum();
+        self.made.set(self.made.get() + size + bytes / VALUE_BYTES);
         self.held.set(self.held.get() + size);
         let held = Rc::clone(&self.held);
         Rc::new(Element { name, node: Some(node), contents, is_integration_point, size, held })
