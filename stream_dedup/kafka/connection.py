@@ -121,7 +121,9 @@ def wait_for_broker(kafka: KafkaConfig, stopped: Callable[[], bool] = lambda: Fa
     warned = False
     while not stopped():
         try:
-            _constructed(kafka, KafkaAdminClient, _common(kafka)).close()
+            left_ms = max(1_000, int((deadline - time.monotonic()) * 1_000))
+            limit = {"bootstrap_timeout_ms": min(BOOTSTRAP_TIMEOUT_MS, left_ms)}
+            _constructed(kafka, KafkaAdminClient, _common(kafka) | limit).close()
         except (KafkaError, OSError) as error:
             if time.monotonic() > deadline:
                 raise UnavailableError(

@@ -112,7 +112,10 @@ def _seed(
     report: Report,
     stage: ReportStage,
 ) -> None:
-    """Check the topics and make missing ones, read the log or begin it, and enter the archives."""
+    """Check the topics, read the log or begin it, make missing topics, and enter the archives.
+
+    No topic is made where the rules in the log are not the configuration's.
+    """
     topic = config.log_topic
     with ExitStack() as stack:
         stack.enter_context(unavailable_on_kafka_error(config.kafka))
@@ -121,10 +124,12 @@ def _seed(
         records = RecordReader(config, input_format_of(config, deletes=True), refuses_unknown=True)
         maker = EntryMaker(fingerprint_settings_of(config), records.format)
         maker.fingerprinter.warm()
-        ensure_topics(admin, config)
+        if topic in refuse_wrong_topics(admin, config).missing:
+            ensure_topics(admin, config)
         same_log = SameLog(topic, lambda: patiently(config.kafka, topic, lambda: topic_ids(admin, [topic]).get(topic)))
         log = stack.enter_context(closing(connect_log(config)))
         read = read_log(config, log, sources, stage)
+        ensure_topics(admin, config)
         threads = thread_count(config.worker.threads)
         fingerprinter = stack.enter_context(FingerprintThreads(threads, records.entries(maker)))
         seeding = Seeding(read, same_log, fingerprinter, SUBMITTED_PER_THREAD * threads, tally)

@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -69,7 +70,7 @@ def owner(way: MakeBroker) -> Iterator[Callable[[], tuple[subprocess.Popen[str],
 def test_owner_killed(owner: Callable[[], tuple[subprocess.Popen[str], str]], way: MakeBroker) -> None:
     """SIGKILL to the owner of a frozen broker: its processes, container and folder are gone soon after."""
     process, token = owner()
-    folder = Path("/tmp") / token
+    folder = Path(tempfile.gettempdir()) / token
     assert token.startswith(FOLDER_PREFIX)
     assert folder.is_dir()
     in_container = way is WAYS["container"]

@@ -150,6 +150,7 @@ def test_a_new_log_keeps_the_index_aside(config: Config, topics: Topics, damaged
         made.refuse_without_log(no_log(committed=True))
         assert made.index.log_id is None
         assert made.index.next_offset == 0
+        assert made.damage is None  # else it would be emptied again, while it is open
     assert content(config.index.path / "kept-1") == (str(LOG_ID), end)
     assert worker_id(config.index.path, config.kafka.group) == name
 
