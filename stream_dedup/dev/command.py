@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import select
 import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -49,10 +53,24 @@ def command(port: int | None, data: Path | None, nodes: int) -> None:
 
     One machine, no security: not for data that matters.
     """
-    with find_broker(BrokerSettings(port=port, data=data, nodes=nodes), own=True) as broker:
-        signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)  # from here on they wait until they are asked for
+    with find_broker(BrokerSettings(port=port, data=data, nodes=nodes), own=True) as broker, _heard() as heard:
         write_lines(broker.bootstrap)
         write_lines(f"Kafka is ready at {broker.bootstrap}, {broker.description}; Ctrl-C ends it.", err=True)
-        while signal.sigtimedwait(ENDS, LOOK_S) is None:
+        while not select.select([heard], [], [], LOOK_S)[0]:
             if not broker.running():
                 raise UnavailableError(f"the development broker ended by itself; its log ends:\n{broker.log_tail()}")
+
+
+@contextmanager
+def _heard() -> Iterator[socket.socket]:
+    """Yield what can be read once a signal has come, whichever thread it came to; from here on none ends it."""
+    heard, told = socket.socketpair()
+    with heard, told:
+        told.settimeout(0)
+        signal.set_wakeup_fd(told.fileno())
+        for number in ENDS:
+            signal.signal(number, lambda *_: None)
+        try:
+            yield heard
+        finally:
+            signal.set_wakeup_fd(-1)
