@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
@@ -80,8 +81,11 @@ def processor_s_of(pid: int) -> float:
 
 def children_of(pid: int) -> list[int]:
     """Return the children of a process that live."""
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+    children: list[int] = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(FileNotFoundError):  # the thread has ended since
+            children += map(int, (task / "children").read_text().split())
+    return children
 
 
 def own_processor_s_of(pid: int) -> float:
