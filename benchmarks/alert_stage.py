@@ -57,8 +57,9 @@ QUEUE = 500
 """``serve.queue_articles``: the smallest."""
 MANY = 400
 """Articles of a large request: one of them, and what the usual clients ask, fit the queue."""
-LONG = "the harbour was closed this morning because of the storm from the north " * 1_500
-"""A text of some 110 kB; so many of them take a second and more."""
+LONG = "the harbour was closed this morning because of the storm from the north " * 3
+COSTLY = "\ufdfa " * 8_000
+"""A text of which so many take more than a second: each of its letters is eighteen."""
 PAUSE_S = 0.2
 ANSWER_S = 60.0
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}

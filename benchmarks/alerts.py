@@ -24,9 +24,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from benchmarks.alert_stage import (
+    COSTLY,
     FACTOR,
     FLOOD_PER_SECOND,
-    LONG,
     LOOK_S,
     PER_SECOND,
     Stage,
@@ -174,7 +174,7 @@ HARMS = (
     ),
     Harm(
         {"StreamDedupServeSlow": ""},
-        lambda stage: stage.clients.load(1, LONG),
+        lambda stage: stage.clients.load(1, COSTLY),
         lambda stage: stage.clients.relax(),
     ),
     Harm(
