@@ -12,6 +12,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, get_args, get_origin
@@ -33,6 +34,12 @@ MAX_TOPIC_CHARACTERS = 249
 """Kafka's limit for the name of a topic."""
 PATTERN = "^"
 """Begins a pattern of names of topics, as in librdkafka: no name of a topic does, so none is mistaken for a pattern."""
+MAX_REPEATS = 4
+"""Parts of a pattern that match more or less of a name. With four the slowest match of the longest name takes a second,
+in which no other thread runs; each further one multiplies that by some fifty, and a repeated group has no bound."""
+_PATTERN_PART = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\((?:\?(?:[:=!]|<[=!]))?|\{[0-9,]+\}|.", re.DOTALL)
+_REPEAT = re.compile(r"[*+?]|\{.+\}", re.DOTALL)
+
 MAX_SHORT_ESCAPE = 0xFFFF
 """The last code point that TOML escapes with four digits."""
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]+")
@@ -257,7 +264,28 @@ def topic_or_pattern(text: str) -> str:
         re.compile(text)
     except re.error as error:
         raise ValueError(f"not a regular expression: {error}") from error
+    _refuse_slow(text)
     return text
+
+
+def _refuse_slow(pattern: str) -> None:
+    """Refuse a pattern that one name could keep a worker busy with for hours."""
+    parts = _PATTERN_PART.findall(pattern)
+    repeats = [
+        (before, part)
+        for before, part in pairwise(parts)
+        if _REPEAT.fullmatch(part) and not _REPEAT.fullmatch(before)  # else it makes a repeat lazy or possessive
+    ]
+    if len(repeats) > MAX_REPEATS:
+        raise ValueError(
+            f"one name could take hours: {len(repeats)} repeats (* + ? {{}}), at most {MAX_REPEATS} are allowed"
+        )
+    if any(before == "(" for before, _ in repeats):
+        raise ValueError("of the groups that begin with (? only (?: and the lookarounds (?= (?! (?<= (?<! are allowed")
+    if any(before == ")" and part != "?" for before, part in repeats):
+        raise ValueError(
+            "one name could take hours: a group is repeated by * + or {}, which is allowed of one character"
+        )
 
 
 def group_name(name: str) -> str:

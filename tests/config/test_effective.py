@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,12 +17,15 @@ from stream_dedup.config.effective import (
     rules_of,
     with_input_topics,
 )
-from stream_dedup.config.keys import parse_duration_ms
+from stream_dedup.config.keys import MAX_TOPIC_CHARACTERS, parse_duration_ms, topic_or_pattern
 from stream_dedup.config.load import load_config
 from stream_dedup.core.decode import InputFormat
 from stream_dedup.core.rules import Rules
 from stream_dedup.index import IndexSettings
 from tests.profiles import profile_with
+
+LONGEST_MATCH_S = 7.0
+"""Seconds of processor time for a name; less than one is usual."""
 
 
 def rules_with(**match: object) -> Rules:
@@ -158,6 +163,45 @@ EXISTING = (
         "__transaction_state",
     ),
 )
+
+
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("^.*.*.*.*.*[xy]", "5 repeats"),
+        ("^" + "a?" * 30 + "b", "30 repeats"),
+        (r"^(\)*)*[xy]", "a group is repeated"),
+        ("^(a+)+$", "a group is repeated"),
+        ("^([)a+]){2,}$", "a group is repeated"),
+        ("^(a+)*?$", "a group is repeated"),
+        ("^(?x:(a+) *)$", "groups that begin with"),
+        ("^(a)(?#)+$", "groups that begin with"),
+        ("^(?P<n>a)", "groups that begin with"),
+    ],
+)
+def test_a_pattern_that_could_match_for_hours_is_refused(pattern: str, why: str) -> None:
+    """Before any name is matched, and the message says what is too much."""
+    with pytest.raises(ValueError, match=why):
+        topic_or_pattern(pattern)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("pattern", "letter"),
+    [
+        ("^.*.*.*.*[xy]", "z"),
+        ("^.*?.*?.*?.*?[xy]", "z"),
+        ("^(?:a|[(+]|aa)?.{0,249}.*+(?=.*)[xy]", "a"),
+        (r"^a\*\+\?[*+?)(]{2}[]*+?][^]*+?]{}{$", "+"),
+        ("^(?!test-)(?:news|blogs)([.]v2)?$", "a"),
+    ],
+)
+def test_every_other_pattern_matches_a_name_within_a_second(pattern: str, letter: str) -> None:
+    """One of the longest names, of letters with which it tries most."""
+    assert topic_or_pattern(pattern) == pattern
+    began = time.process_time()
+    assert re.match(pattern, letter * MAX_TOPIC_CHARACTERS) is None
+    assert time.process_time() - began < LONGEST_MATCH_S
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,7 @@ def test_articles_stay_in_their_clusters_for_a_week_and_for_the_window(tmp_path:
         ),
         ("[input]\nkey_field = 'ids[]'\n", "input.key_field = 'ids[]'", "at character 4: all elements are several"),
         ("[topics]\ninput = ['^a(']\n", "topics.input", "not a regular expression: missing )"),
+        ("[topics]\ninput = ['^(news|[a-z]+)+$']\n", "topics.input", "one name could take hours: a group is repeated"),
         ("[topics]\ninput = ['a*']\n", "topics.input", "not a topic name"),
         ("[topics]\nunique = '^a'\n", "topics.unique", "not a topic name"),
     ],
