@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -135,7 +136,7 @@ def wait_while(troubles: Callable[[], list[str]]) -> None:
 
 
 @dataclass(slots=True)
-class Program:
+class Program(ABC):
     """A program that is killed and started again with the same folder and address."""
 
     folder: Path
@@ -151,9 +152,9 @@ class Program:
     def config(self) -> Path:
         return self.folder / "config.toml"
 
+    @abstractmethod
     def arguments(self) -> list[str]:
         """Arguments of Python."""
-        raise NotImplementedError
 
     def start(self) -> None:
         """Start it, unless it runs."""

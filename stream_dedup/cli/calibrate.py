@@ -11,6 +11,7 @@ import click
 from stream_dedup.cli.options import OneField, WholeNumber, config_options, input_options, settings_files
 from stream_dedup.cli.output import ProgressLine, report_columns, write_json, write_lines
 from stream_dedup.cli.process import terminable
+from stream_dedup.config.keys import check_utf8
 from stream_dedup.config.model import Config
 from stream_dedup.config.profile_file import SUFFIX
 from stream_dedup.core.paths import FieldPath
@@ -121,6 +122,10 @@ def _check_outputs(
     refuse_inputs_as_outputs([STDOUT, *outputs], (*files, *settings_files(config)))
     if write_profile is not None and (str(write_profile) == STDOUT or not str(write_profile).endswith(SUFFIX)):
         raise UserError(f"--write-profile {write_profile}: name a file that ends in {SUFFIX}")
+    if write_profile is not None:
+        settings = config.match.profile.settings
+        for path in filter(None, (settings.user_dictionary, settings.stop_words)):
+            check_utf8(path)
     if write_profile is not None and write_profile == html:
         raise UserError(f"--html and --write-profile {html}: name a file for each")
     if html is None:

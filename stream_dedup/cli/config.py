@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 from pydantic import BaseModel
 
 from stream_dedup.cli.options import FLAGS, config_options
 from stream_dedup.cli.output import write_lines
-from stream_dedup.config.keys import shown_comment, toml_value
+from stream_dedup.config.keys import check_utf8, shown_comment, toml_value
 from stream_dedup.config.model import Config
 from stream_dedup.config.profile_file import own_keys, shown_values
 from stream_dedup.core.profiles import Profile
@@ -53,6 +55,9 @@ def to_toml(config: Config) -> str:
 
 def _line(section: BaseModel, name: str) -> list[str]:
     value = getattr(section, name)
+    path = value.path if isinstance(value, Profile) else value
+    if isinstance(path, Path):
+        check_utf8(path.absolute())
     said = f"# {name} =" if value is None else f"{name} = {toml_value(value)}"
     return [f"# {shown_comment(type(section).model_fields[name])}", said]
 

@@ -177,19 +177,21 @@ def toml_value(value: object) -> str:
     """Return a value as TOML, which shares strings, numbers, booleans and lists with JSON.
 
     A path is written as an absolute one, so that the file may stand in any folder.
-
-    Raises:
-        UserError: the path is not UTF-8, as TOML has to be.
     """
     path = value.path if isinstance(value, Profile) else value
     if isinstance(path, Path):
-        name = str(path.absolute())
-        if name.encode("utf-8", "ignore").decode() != name:
-            raise UserError(f"{name} is not UTF-8, as TOML has to be; rename that path")
-        return toml_value(name)
+        return toml_value(str(path.absolute()))
     if isinstance(value, dict):
         return "{" + ", ".join(f"{json.dumps(name)} = {toml_value(one)}" for name, one in value.items()) + "}"
     return replace_hidden(json.dumps(_plain(value), ensure_ascii=False), _toml_escape)
+
+
+def check_utf8(path: Path) -> None:
+    """Raise UserError for a path that TOML cannot have."""
+    try:
+        str(path).encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise UserError(f"{path} is not UTF-8, as TOML has to be; rename that path") from error
 
 
 def _toml_escape(character: str) -> str:

@@ -206,7 +206,7 @@ def test_a_written_profile_has_what_the_given_one_has(
 def test_a_path_that_toml_cannot_have_is_refused(
     long_texts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The report has the profile, so nothing is written."""
+    """Before the articles are compared; nothing is written. Without --write-profile it is no problem."""
     folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
     folder.mkdir()
     (folder / "words").write_text("ferry\n", "utf-8")
@@ -214,6 +214,7 @@ def test_a_path_that_toml_cannot_have_is_refused(
     assert run(["calibrate", "--profile", profile, "--write-profile", str(written), str(long_texts)]) == 2
     assert "caf\\udce9/words is not UTF-8, as TOML has to be; rename that path" in capsys.readouterr().err
     assert not written.exists()
+    assert run(["calibrate", "--json", "--profile", profile, str(long_texts)]) == 0
 
 
 def suggestion(kind: str, limit: int, lookups: int = 4) -> SimpleNamespace:

@@ -34,9 +34,11 @@ def test_config_show_can_be_read_again(tmp_path: Path, capsys: pytest.CaptureFix
 def test_config_show_refuses_a_path_that_toml_cannot_have(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What it writes can be read, or it writes nothing."""
     folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
-    assert run(["config", "show", "--index", str(folder)]) == 2
-    said = capsys.readouterr()
-    assert (said.out, "is not UTF-8, as TOML has to be; rename that path" in said.err) == ("", True)
+    folder.mkdir()
+    for flags in (("--index", str(folder)), ("--profile", write_profile(folder))):
+        assert run(["config", "show", *flags]) == 2
+        said = capsys.readouterr()
+        assert (said.out, "is not UTF-8, as TOML has to be; rename that path" in said.err) == ("", True)
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,8 @@ LIMITS: dict[str, tuple[Callable[[int], str], int]] = {
         lambda count: "<p>" + "".join(f"<b x={at}>" for at in range(100)) + "</p><p>x" * count,
         1_270,
     ),
+    # 1,007 elements, attributes and 16 bytes of values, 1,003 a paragraph; half of 16,026 and of 8 bytes a paragraph.
+    "values made again": (lambda count: f"<p><b x={'a' * 16_000}>" + "</p><p>x" * count, 257),
     "attributes": (attributes, MAX_ATTRIBUTES),
     "attributes with values": (lambda count: attributes(count, "a{} = 'b>' "), MAX_ATTRIBUTES),
     "attributes side by side": (lambda count: attributes(count, 'a{}="b c"'), MAX_ATTRIBUTES),

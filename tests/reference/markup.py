@@ -50,6 +50,9 @@ _LONG_REFERENCE = re.compile("&#[0-9]{1000,};?")
 
 MAX_HELD = 1_000
 """Most elements that a parser may have to know at a time, and their attributes."""
+MAX_UNWRITTEN, VALUE_BYTES = 250_000, 16
+"""Most elements and attributes that it may make beside those that a page of this length can write; and the bytes of the
+values of attributes that are as much as one of them."""
 _UNTOLD = re.compile(f"<(?:template|frameset|[^>]{{{2 * MAX_HELD}}})", re.IGNORECASE)
 """What the finished tree does not tell of: what templates hold and framesets remove, and the attributes of end tags."""
 
@@ -57,14 +60,15 @@ _UNTOLD = re.compile(f"<(?:template|frameset|[^>]{{{2 * MAX_HELD}}})", re.IGNORE
 def ways(html: str) -> set[str]:
     """Return the texts that a page may have, as far as its finished tree tells: parsed, without tags, or either."""
     html = join_halves(html)
-    sizes, deepest = 0, 0
+    sizes, values, deepest = 0, 0, 0
     pending = [(LexborHTMLParser(html).root, 1)]
     while pending:
         node, depth = pending.pop()
         if node is not None:
             sizes, deepest = sizes + 1 + len(node.attributes), max(deepest, depth)
+            values += sum(len((value or "").encode()) for value in node.attributes.values()) // VALUE_BYTES
             pending += [(child, depth + 1) for child in node.iter()]
-    may_be_stripped = sizes > MAX_HELD or _UNTOLD.search(html) is not None
+    may_be_stripped = sizes > MAX_HELD or sizes + values > MAX_UNWRITTEN or _UNTOLD.search(html) is not None
     return {*([text_of(html)] if deepest <= MAX_HELD else []), *([stripped(html)] if may_be_stripped else [])}
 
 

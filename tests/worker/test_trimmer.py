@@ -110,6 +110,15 @@ def test_what_is_not_committed_is_not_forgotten(world: World) -> None:
     assert (world.index.logged_positions(TOPIC, 0, np.arange(30, 60)) >= 0).all()
 
 
+def test_an_offset_of_the_topic_before_it_was_recreated_commits_nothing(world: World) -> None:
+    """Whatever it is: no output of the new topic's articles is committed, so none of them is forgotten."""
+    world.committed[AT] = CommittedOffset(SourceOffset(1_000), OTHER_TOPIC)
+    for offset in range(60):
+        world.article(offset, committed=False)
+    assert world.trims == []
+    assert (world.index.logged_positions(TOPIC, 0, np.arange(60)) >= 0).all()
+
+
 def test_an_input_topic_that_the_broker_does_not_name_is_owed_all_the_same(world: World) -> None:
     """A broker that has just started may leave out a topic that exists."""
     for offset in range(30):

@@ -18,6 +18,7 @@ import functools
 import gc
 import importlib.util
 import os
+import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -35,8 +36,8 @@ from stream_dedup.dev.broker.base import (
 from stream_dedup.dev.broker.keeper import Keeper
 from stream_dedup.errors import UnavailableError
 
-PULL_LIMIT_S = 60
-"""Silence of the engine while it pulls the image, seconds: it reports each step."""
+PULL_LIMIT_S = 300
+"""Pulling the image, seconds: about 200 MB over a line of 10 Mbit/s."""
 ENGINE_LIMIT_S = 10
 """One answer of the Docker engine, seconds: local, so milliseconds are usual."""
 DATA_FOLDER = "/var/lib/kafka/data"
@@ -82,10 +83,21 @@ def missing_image(image: str) -> str | None:
             client.images.get(image)
         except docker.errors.ImageNotFound:
             try:
-                client.images.pull(image)
+                _pull(client, image)
             except (docker.errors.DockerException, OSError) as error:
                 return f"the image {image} is not here and cannot be pulled ({error})"
     return None
+
+
+def _pull(client: Any, image: str) -> None:  # noqa: ANN401  (docker has no types)
+    """Pull the image within ``PULL_LIMIT_S``; ``images.pull`` drops the reason of a failure, and has no limit."""
+    deadline = time.monotonic() + PULL_LIMIT_S
+    repository, _, tag = image.rpartition(":") if ":" in image.rpartition("/")[2] else (image, "", "latest")
+    for step in client.api.pull(repository, tag=tag, stream=True, decode=True):
+        if "error" in step:
+            raise OSError(step["error"])
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not done within {PULL_LIMIT_S} s")
 
 
 class ContainerBroker(DevBroker):
