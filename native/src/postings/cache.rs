@@ -18,6 +18,8 @@ use memmap2::MmapMut;
 
 /// Bytes of a slab, about. The system gives its memory when it is first written.
 const SLAB_BYTES: usize = 32 << 20;
+/// Words of a line of the processor's cache: every frame begins with one.
+const LINE_WORDS: usize = 8;
 /// Bytes that a chunk takes beside its words: what is known of its frame, and its place.
 const FRAME_OVERHEAD: usize = 32;
 
@@ -41,9 +43,10 @@ struct Frame {
 
 /// Chunks in memory.
 pub struct Cache {
-    /// Words of a frame.
+    /// Words of a frame: whole lines.
     words: usize,
     slabs: Vec<MmapMut>,
+    /// Frames of a slab: a power of two.
     of_slab: usize,
     frames: Vec<Frame>,
     vacant: Vec<u32>,
@@ -58,10 +61,11 @@ impl Cache {
     /// Hold chunks of at most so many words, in about so many bytes.
     #[must_use]
     pub fn new(budget: usize, words: usize) -> Self {
+        let words = words.next_multiple_of(LINE_WORDS);
         Self {
             words,
             slabs: Vec::new(),
-            of_slab: (SLAB_BYTES / memory_of(words)).max(1),
+            of_slab: (SLAB_BYTES / memory_of(words)).max(1).next_power_of_two(),
             frames: Vec::new(),
             vacant: Vec::new(),
             hand: 0,
@@ -136,6 +140,7 @@ impl Cache {
 
     /// Use a chunk, if it is here: the words of its frame.
     #[must_use]
+    #[inline]
     pub fn get(&self, place: Place) -> Option<&[u64]> {
         let frame = self.frames.get(place.frame as usize).filter(|frame| frame.chunk == place.chunk)?;
         // What is not written need not be written back by the processor's cache.
@@ -168,8 +173,8 @@ impl Cache {
     /// The slab of a frame, and its bytes there.
     fn frame(&self, frame: u32) -> (usize, Range<usize>) {
         let (frame, size) = (frame as usize, self.words * size_of::<u64>());
-        let at = frame % self.of_slab * size;
-        (frame / self.of_slab, at..at + size)
+        let at = (frame & (self.of_slab - 1)) * size;
+        (frame >> self.of_slab.trailing_zeros(), at..at + size)
     }
 }
 

@@ -3,9 +3,9 @@
 //! An article's **sieve** takes the key word of an entry, the one that has the block of the look-up, before the rest of
 //! the entry is read. The **check** takes its signature and its sketch.
 //!
-//! The search asks whether the check holds ([`Pair::near`]). What explains or measures pairs wants to know more:
+//! The search asks whether the check holds ([`Pair::is_near`]). What explains or measures pairs wants to know more:
 //! [`Pair::account`] is the facts and each condition, from the same functions, and [`Sieve`] tells what it counts. So a
-//! condition that is added to [`Pair::near`] and to [`Pair::account`] is one of every command.
+//! condition that is added to [`Pair::is_near`] and to [`Pair::account`] is one of every command.
 
 use multiversion::multiversion;
 
@@ -233,15 +233,16 @@ impl Pair<'_> {
         limited_distance(self.limits.directed, self.article.0, self.entry.0)
     }
 
-    /// The distance, if the entry is near; the conditions that cost most come last.
+    /// Whether the entry is near, at [`Pair::distance`]; the conditions that cost most come last.
     #[must_use]
-    pub fn near(&self) -> Option<u32> {
-        let distance = self.distance();
+    #[expect(clippy::inline_always, reason = "it is compiled for the processors of its caller")]
+    #[inline(always)]
+    pub fn is_near(&self, distance: u32) -> bool {
         let bits = distance as i32;
-        (self.is_within(bits) && self.form_holds(bits) && self.has_enough(bits)).then_some(distance)
+        self.is_within(bits) && self.form_holds(bits) && self.has_enough(bits)
     }
 
-    /// Everything that [`Pair::near`] asks, whether or not it matters any more.
+    /// Everything that [`Pair::is_near`] asks, whether or not it matters any more.
     ///
     /// Numbers of 2 bytes each, little-endian: the bits in which the first words differ, and the signatures; the one of
     /// the two that is limited; the values that the sketches share, and how many they must share at this distance. Then
@@ -253,7 +254,7 @@ impl Pair<'_> {
         let [first, all] = [1, WORDS].map(|words| self::distance(&self.article.0[..words], &self.entry.0[..words]));
         let numbers = [first, all, distance, self.equal(), self.least_equal(bits) as u32];
         let (is_within, form_holds) = (self.is_within(bits), self.form_holds(bits));
-        let holding = [is_within, form_holds, self.is_certain(bits), self.has_enough(bits), self.near().is_some()];
+        let holding = [is_within, form_holds, self.is_certain(bits), self.has_enough(bits), self.is_near(distance)];
         let mut bytes = [0; ACCOUNT_BYTES];
         for (number, two) in numbers.into_iter().zip(bytes.chunks_exact_mut(2)) {
             two.copy_from_slice(&(number as u16).to_le_bytes());
@@ -379,17 +380,27 @@ impl Article {
             before,
         }
     }
+}
 
-    /// The distance of an entry that is near by its row; none if it is not.
-    #[must_use]
-    pub fn distance(&self, row: Row<'_>, key_distance: u32, limits: &Limits) -> Option<u32> {
-        if !limits.directed {
-            // That of the first words: the sieve has compared it with the reach.
-            return Some(key_distance);
-        }
-        let article = (self.words.as_slice(), self.sketch.as_slice());
-        Pair { article, entry: (row.signature(), row.sketch()), demand: self.demand, limits }.near()
-    }
+/// The distances of the rows that are near an article. The memory of all is waited for together: first the signatures,
+/// then the sketches of those within reach.
+#[cfg_attr(
+    avx512,
+    multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+avx512vpopcntdq+popcnt", "x86_64+avx2+popcnt"))
+)]
+#[cfg_attr(not(avx512), multiversion(targets("x86_64+avx2+popcnt")))]
+pub fn near_rows<'r>(article: &Article, rows: &[Row<'r>], limits: &Limits) -> Vec<Option<u32>> {
+    let pair = |row: &Row<'r>| Pair {
+        article: (&article.words, &article.sketch),
+        entry: (row.signature(), row.sketch()),
+        demand: article.demand,
+        limits,
+    };
+    let distances: Vec<_> = rows.iter().map(|row| pair(row).distance()).collect();
+    let within = rows.iter().zip(&distances).filter(|(_, distance)| **distance as i32 <= article.demand.reach);
+    std::hint::black_box(within.fold(0, |touched, (row, _)| touched ^ row.touched()));
+    let near = |(row, distance): (&Row<'r>, u32)| pair(row).is_near(distance).then_some(distance);
+    rows.iter().zip(distances).map(near).collect()
 }
 
 /// The number of bits in which two signatures differ.

@@ -2,6 +2,9 @@
 //!
 //! A row is the words of the signature, scope hash, hash of the article id, log position, log time, then the sketch.
 //! Rows are stored in chunks of some rows; those in memory are whole chunks, and the unfinished last one.
+//!
+//! In its frame a chunk has what is before the sketch of all its rows, a line of the processor's cache each, and then the
+//! sketches: most entries that are checked are too far away, which the first line says.
 
 use super::cache::{Cache, Place};
 use super::chunk::{Damage, Key, words_of};
@@ -15,49 +18,52 @@ pub const ROW_WORDS: usize = WORDS + 4;
 
 /// One row.
 #[derive(Clone, Copy)]
-pub struct Row<'a>(&'a [u64]);
+pub struct Row<'a> {
+    /// The words before the sketch.
+    head: &'a [u64; ROW_WORDS],
+    sketch: &'a [u64],
+}
 
 impl<'a> Row<'a> {
     /// The words of the signature.
     #[must_use]
     pub fn signature(self) -> &'a [u64] {
-        &self.0[..WORDS]
+        &self.head[..WORDS]
     }
 
     /// Hash of kind of text and scope.
     #[must_use]
     pub fn scope_hash(self) -> u64 {
-        self.0[SCOPE_HASH]
+        self.head[SCOPE_HASH]
     }
 
     /// Hash of the article id.
     #[must_use]
     pub fn id_hash(self) -> u64 {
-        self.0[ID_HASH]
+        self.head[ID_HASH]
     }
 
     /// Log time, ms.
     #[must_use]
     pub fn time(self) -> i64 {
-        self.0[TIME] as i64
+        self.head[TIME] as i64
     }
 
     /// Values of the sketch, then its form.
     #[must_use]
     pub fn sketch(self) -> &'a [u64] {
-        &self.0[ROW_WORDS..]
+        self.sketch
     }
 
-    /// Something of the first and the last word, which are in different lines of the processor's cache.
+    /// Something of the sketch, from each line of the processor's cache that has some of it.
     #[must_use]
     pub fn touched(self) -> u64 {
-        self.0[0] ^ self.0[self.0.len() - 1]
+        self.sketch.first().zip(self.sketch.last()).map_or(0, |(first, last)| first ^ last)
     }
 
     /// All words.
-    #[must_use]
-    pub fn words(self) -> &'a [u64] {
-        self.0
+    pub fn words(self) -> impl Iterator<Item = u64> {
+        self.head.iter().chain(self.sketch).copied()
     }
 }
 
@@ -107,36 +113,41 @@ impl Rows {
             self.tail.extend_from_slice(row);
             if self.tail.len() == self.chunk_words() {
                 let (place, words) = cache.add();
-                words[..self.tail.len()].copy_from_slice(&self.tail);
+                write(self.tail.iter().copied(), (self.of_chunk, self.words), words);
                 self.places.push(place);
                 self.tail.clear();
             }
         }
     }
 
-    /// The chunks of some rows that are to be fetched first. This is a use of them.
-    #[must_use]
-    pub fn missing(&self, numbers: impl Iterator<Item = u64>, cache: &Cache) -> Vec<Key> {
-        let chunks = numbers.map(|number| number / self.of_chunk as u64);
-        let is_missing = |chunk: &u64| {
+    /// Some rows, or the chunks of them that are to be fetched first. This is a use of all of them.
+    ///
+    /// # Errors
+    ///
+    /// The keys of these chunks.
+    pub fn get<'a>(&'a self, numbers: impl Iterator<Item = u64>, cache: &'a Cache) -> Result<Vec<Row<'a>>, Vec<Key>> {
+        let (mut rows, mut missing) = (Vec::with_capacity(numbers.size_hint().0), Vec::new());
+        for number in numbers {
+            let (chunk, at) = (number / self.of_chunk as u64, (number % self.of_chunk as u64) as usize);
             let place = self.places.get((chunk - self.base) as usize);
-            place.is_some_and(|place| cache.get(*place).is_none())
-        };
-        let mut missing: Vec<_> = chunks.filter(is_missing).map(|chunk| Key::Rows(chunk as u32)).collect();
+            match place.map(|place| cache.get(*place)) {
+                None => rows.push(self.row(&self.tail, (at * self.words, at * self.words + ROW_WORDS))),
+                Some(Some(words)) => {
+                    let sketches = self.of_chunk * ROW_WORDS;
+                    rows.push(self.row(words, (at * ROW_WORDS, sketches + at * (self.words - ROW_WORDS))));
+                }
+                Some(None) => missing.push(Key::Rows(chunk as u32)),
+            }
+        }
         missing.sort_unstable();
         missing.dedup();
-        missing
+        if missing.is_empty() { Ok(rows) } else { Err(missing) }
     }
 
-    /// A row; its chunk must be here.
-    #[must_use]
-    pub fn row<'a>(&'a self, number: u64, cache: &'a Cache) -> Row<'a> {
-        let (chunk, at) = ((number / self.of_chunk as u64 - self.base) as usize, number as usize % self.of_chunk);
-        let rows = match self.places.get(chunk) {
-            Some(place) => cache.get(*place).expect("a chunk of rows that was fetched"),
-            None => &self.tail,
-        };
-        Row(&rows[at * self.words..(at + 1) * self.words])
+    /// The row of which a part begins at each of these words.
+    fn row<'a>(&self, words: &'a [u64], (head, sketch): (usize, usize)) -> Row<'a> {
+        let head = words[head..].first_chunk().expect("the words of a row");
+        Row { head, sketch: &words[sketch..][..self.words - ROW_WORDS] }
     }
 
     /// Take the stored bytes of a chunk. Those of one that is gone, or here, are passed by.
@@ -145,7 +156,7 @@ impl Rows {
     ///
     /// [`Damage`] where the bytes are not those of a whole chunk.
     pub fn supply(&mut self, chunk: u32, bytes: &[u8], cache: &mut Cache) -> Result<(), Damage> {
-        let (chunk, size) = (u64::from(chunk), self.chunk_words());
+        let (chunk, size, shape) = (u64::from(chunk), self.chunk_words(), (self.of_chunk, self.words));
         let place = chunk.checked_sub(self.base).and_then(|at| self.places.get_mut(at as usize));
         let Some(place) = place.filter(|place| !cache.has(**place)) else { return Ok(()) };
         if bytes.len() != size * size_of::<u64>() {
@@ -154,7 +165,7 @@ impl Rows {
         }
         let words;
         (*place, words) = cache.add();
-        words.iter_mut().zip(words_of(bytes)).for_each(|(word, stored)| *word = stored);
+        write(words_of(bytes), shape, words);
         Ok(())
     }
 
@@ -176,5 +187,15 @@ impl Rows {
     #[must_use]
     pub fn held(&self, cache: &Cache) -> usize {
         self.places.iter().filter(|place| cache.has(**place)).count()
+    }
+}
+
+/// Write the words of so many rows of so many words, one row after the other, into a frame.
+fn write(mut rows: impl Iterator<Item = u64>, (count, row_words): (usize, usize), words: &mut [u64]) {
+    let (heads, sketches) = words.split_at_mut(count * ROW_WORDS);
+    let sketch_words = row_words - ROW_WORDS;
+    for (at, head) in heads.chunks_exact_mut(ROW_WORDS).enumerate() {
+        let sketch = &mut sketches[at * sketch_words..][..sketch_words];
+        head.iter_mut().chain(sketch).zip(&mut rows).for_each(|(word, row)| *word = row);
     }
 }

@@ -17,12 +17,13 @@ use hashbrown::{HashTable, hash_table};
 use multiversion::multiversion;
 
 use super::chunk::{Blocks, Chunk, Damage, Key, LANES, Storage};
-use super::near::{Article, Limits};
+use super::near::{Article, Limits, near_rows};
 use super::rows::Row;
 use super::tables::{KEY_FACTORS, MOST_TABLES, Tables};
 
-/// Look-ups whose lists are found before the first of them is compared: few enough that the lists of the rest are not
-/// found in vain where the bound is reached, and that what is found stays in the processor's first cache.
+/// Look-ups whose lists are found before the first of them is compared: few at first, as the bound on candidates is often
+/// reached by these, and then twice as many each time, up to what stays in the processor's first cache.
+const FIRST_LOOKUPS: usize = 2;
 const LOOKUPS_AT_ONCE: usize = 64;
 /// Candidates whose rows are read before the first of them is checked.
 const ROWS_AT_ONCE: usize = 256;
@@ -117,8 +118,10 @@ impl Search {
         self.best.fill(NO_RANK);
         self.room = self.terms.limits.candidates.unwrap_or(usize::MAX);
         self.seen.clear();
-        for begin in (first..first + lookups).step_by(LOOKUPS_AT_ONCE) {
-            let some = begin..(begin + LOOKUPS_AT_ONCE).min(first + lookups);
+        let (mut begin, end, mut at_once) = (first, first + lookups, FIRST_LOOKUPS);
+        while begin < end && self.room > 0 {
+            let some = begin..(begin + at_once).min(end);
+            (begin, at_once) = (some.end, (2 * at_once).min(LOOKUPS_AT_ONCE));
             let mut span = Some(0);
             while let Some(next) = span.filter(|_| self.room > 0) {
                 let passed;
@@ -191,31 +194,33 @@ impl Search {
                 let could_be = self.terms.limits.candidates.is_some() || rank(one.distance, one.number) < last;
                 could_be && numbers.contains(&one.number.into())
             };
-            let wanted: Vec<_> = some.iter().filter(is_wanted).copied().collect();
-            tables.fetch_rows(wanted.iter().map(|one| one.number.into()), storage)?;
-            let touched = wanted.iter().fold(0, |touched, one| touched ^ tables.row(one.number.into()).touched());
-            std::hint::black_box(touched);
-            for one in wanted {
-                self.check_row(article, one, tables.row(one.number.into()));
+            let wanted: Vec<_> = some.iter().filter(is_wanted).map(|one| one.number).collect();
+            let rows = match tables.rows(wanted.iter().copied().map(u64::from)) {
+                Ok(rows) => rows,
+                Err(missing) => {
+                    tables.fetch(&missing, storage)?;
+                    tables.rows(wanted.iter().copied().map(u64::from)).expect("chunks that were fetched")
+                }
+            };
+            let near = near_rows(article, &rows, &self.terms.limits);
+            for ((number, row), distance) in wanted.into_iter().zip(rows).zip(near) {
+                if let (true, Some(distance)) = (self.counts(article, number, row), distance) {
+                    keep(&mut self.best, rank(distance, number));
+                }
             }
             tables.cache.evict();
         }
         Ok(())
     }
 
-    fn check_row(&mut self, article: &Article, one: Candidate, row: Row<'_>) {
-        if self.room == 0 || row.scope_hash() != article.scope_hash || row.time() < article.oldest {
-            return;
-        }
-        if self.is_hidden(one.number.into(), article.before) || !self.count_new(one.number) {
-            return;
-        }
-        if article.own_id.is_some_and(|id| id != row.id_hash()) {
-            return;
-        }
-        if let Some(distance) = article.distance(row, one.distance, &self.terms.limits) {
-            keep(&mut self.best, rank(distance, one.number));
-        }
+    /// Count a candidate for an article, if it is one; whether it may be given.
+    fn counts(&mut self, article: &Article, number: u32, row: Row<'_>) -> bool {
+        self.room > 0
+            && row.scope_hash() == article.scope_hash
+            && row.time() >= article.oldest
+            && !self.is_hidden(number.into(), article.before)
+            && self.count_new(number)
+            && article.own_id.is_none_or(|id| id == row.id_hash())
     }
 
     /// Whether an entry was withdrawn before an article was logged.

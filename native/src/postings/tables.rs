@@ -147,19 +147,13 @@ impl Tables {
         self.first..self.rows.after()
     }
 
-    /// Have some rows in memory. This is a use of them.
+    /// Some rows, or what is missing of them. This is a use of them.
     ///
     /// # Errors
     ///
-    /// [`Damage`] where one of them cannot be read.
-    pub fn fetch_rows(&mut self, numbers: impl Iterator<Item = u64>, storage: &mut impl Storage) -> Result<(), Damage> {
-        self.fetch(&self.rows.missing(numbers, &self.cache), storage)
-    }
-
-    /// A row; its chunk must be in memory.
-    #[must_use]
-    pub fn row(&self, number: u64) -> Row<'_> {
-        self.rows.row(number, &self.cache)
+    /// The keys of the chunks that are to be fetched first.
+    pub fn rows(&self, numbers: impl Iterator<Item = u64>) -> Result<Vec<Row<'_>>, Vec<Key>> {
+        self.rows.get(numbers, &self.cache)
     }
 
     /// The words of some rows, in this order.
@@ -170,10 +164,11 @@ impl Tables {
     pub fn rows_of(&mut self, numbers: &[u64], storage: &mut impl Storage) -> Result<Vec<u64>, Damage> {
         let mut words = Vec::new();
         for some in numbers.chunks(ROWS_AT_ONCE) {
-            self.fetch_rows(some.iter().copied(), storage)?;
-            for number in some {
-                words.extend_from_slice(self.row(*number).words());
+            if let Err(missing) = self.rows(some.iter().copied()) {
+                self.fetch(&missing, storage)?;
             }
+            let rows = self.rows(some.iter().copied()).expect("chunks that were fetched");
+            words.extend(rows.into_iter().flat_map(Row::words));
             self.cache.evict();
         }
         Ok(words)
