@@ -274,6 +274,7 @@ impl Pair<'_> {
             || self.forms() != Forms::OtherNumbers
     }
 
+    #[inline]
     fn has_enough(&self, distance: i32) -> bool {
         let least = self.least_equal(distance);
         least == 0 || self.is_certain(distance) || self.equal() as i32 >= least
