@@ -113,6 +113,8 @@ def cli() -> None:
 def main() -> None:
     """Entry point of the program."""
     open_standard_streams()
+    # No command multiplies matrices: the threads that NumPy's library has for it, one for each core, would spin at first.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     code = run()
     hold()  # the command is finished: a signal would replace its exit code
     if code in _ENDED_BY_SIGNAL:  # a signal must not wait for a reader that has stopped reading
