@@ -16,9 +16,9 @@ use std::ops::Range;
 
 use memmap2::MmapMut;
 
-/// Bytes of a slab, about. The system gives its memory when it is first written.
+/// Most bytes of a slab with more than one frame. The system gives its memory when it is first written.
 const SLAB_BYTES: usize = 32 << 20;
-/// Words of a line of the processor's cache: every frame begins with one.
+/// Words of a line of the processor's cache: every frame begins where one does.
 const LINE_WORDS: usize = 8;
 /// Bytes that a chunk takes beside its words: what is known of its frame, and its place.
 const FRAME_OVERHEAD: usize = 32;
@@ -65,7 +65,7 @@ impl Cache {
         Self {
             words,
             slabs: Vec::new(),
-            of_slab: (SLAB_BYTES / memory_of(words)).max(1).next_power_of_two(),
+            of_slab: 1 << (SLAB_BYTES / memory_of(words)).max(1).ilog2(),
             frames: Vec::new(),
             vacant: Vec::new(),
             hand: 0,

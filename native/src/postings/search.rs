@@ -21,9 +21,10 @@ use super::near::{Article, Limits, near_rows};
 use super::rows::Row;
 use super::tables::{KEY_FACTORS, MOST_TABLES, Tables};
 
-/// Look-ups whose lists are found before the first of them is compared: few at first, as the bound on candidates is often
-/// reached by these, and then twice as many each time, up to what stays in the processor's first cache.
-const FIRST_LOOKUPS: usize = 2;
+/// Look-ups of an article whose lists are found before the first of them is compared. They are few, as the bound on
+/// candidates is often reached by these, and then twice as many each time. A chunk that is missing is read for a step.
+const FIRST_LOOKUPS: usize = 4;
+/// The most of them: what stays in the processor's first cache.
 const LOOKUPS_AT_ONCE: usize = 64;
 /// Candidates whose rows are read before the first of them is checked.
 const ROWS_AT_ONCE: usize = 256;
@@ -190,7 +191,8 @@ impl Search {
             }
             let last = self.best[self.terms.best - 1];
             let is_wanted = |one: &&Candidate| {
-                // The distance over more bits is no smaller: what is behind the last of the best now cannot come before it.
+                // That over all words is no smaller, and exact search has one key word, the first: what is behind the last of
+                // the best now cannot come before it.
                 let could_be = self.terms.limits.candidates.is_some() || rank(one.distance, one.number) < last;
                 could_be && numbers.contains(&one.number.into())
             };
