@@ -113,7 +113,7 @@ def cli() -> None:
 def main() -> None:
     """Entry point of the program."""
     open_standard_streams()
-    # No command multiplies matrices of floats: the threads that NumPy's library has for it, one for each core, would spin at first.
+    # No command multiplies matrices of floats: the threads of NumPy's library for it, one a core, would spin at first.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     code = run()
     hold()  # the command is finished: a signal would replace its exit code

@@ -3,8 +3,8 @@
 //! A row is the words of the signature, scope hash, hash of the article id, log position, log time, then the sketch.
 //! Rows are stored in chunks of some rows; those in memory are whole chunks, and the unfinished last one.
 //!
-//! In its frame a chunk has what is before the sketch of all its rows, one line of the processor's cache for each, and then
-//! the sketches: most entries that are checked are too far away, which the line says. Those of the last chunk lie as stored.
+//! In its frame a chunk has what is before the sketch of all its rows, a line of the processor's cache each, and then the
+//! sketches: most entries that are checked are too far away, which the line says. The last rows lie as they are stored.
 
 use super::cache::{Cache, Place};
 use super::chunk::{Damage, Key, words_of};

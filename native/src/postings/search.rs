@@ -191,8 +191,8 @@ impl Search {
             }
             let last = self.best[self.terms.best - 1];
             let is_wanted = |one: &&Candidate| {
-                // That over all words is no smaller, and exact search has one key word, the first: what is behind the last of
-                // the best now cannot come before it.
+                // That over all words is no smaller, and exact search takes the first word alone: what is behind the last
+                // of the best now cannot come before it.
                 let could_be = self.terms.limits.candidates.is_some() || rank(one.distance, one.number) < last;
                 could_be && numbers.contains(&one.number.into())
             };
