@@ -228,7 +228,7 @@ class Audit:
     def _unknown(self, output: SourceRecord, stamp: Stamp) -> None:
         source = (stamp.coordinates.topic_id, stamp.coordinates.partition)
         # Where trims say what they forgot, the rest of a log that was cut is known to be whole.
-        forgotten = self._log.logged.forgotten.get(source)
+        forgotten = self._log.forgotten_before(source)
         if self._log.first_offset and (forgotten is None or stamp.coordinates.offset < forgotten):
             self._report.add("trimmed")
         elif self._is_of_earlier_log(output, stamp.coordinates):
@@ -241,11 +241,14 @@ class Audit:
     def _is_of_earlier_log(self, output: SourceRecord, at: Coordinates) -> bool:
         """Return whether the output of an article that is not in the log was written before the log began.
 
-        The group had another log then, which was lost; this one goes on behind what that one had judged.
+        The group had another log then, which was lost; this one goes on behind what that one had judged. Where this log
+        was cut, its own articles come first in a partition of which it has forgotten some.
         """
-        offsets, _ = self._log.articles_of((at.topic_id, at.partition))
+        source = (at.topic_id, at.partition)
+        offsets, _ = self._log.articles_of(source)
         is_before = not len(offsets) or at.offset < offsets[0]
-        return not self._log.first_offset and is_before and 0 <= output.timestamp < self._log.first_time
+        is_cut = self._log.first_offset and self._log.logged.forgotten.get(source)
+        return not is_cut and is_before and 0 <= output.timestamp < self._log.first_time
 
     def _answered(self, indices: list[int], output: SourceRecord, stamp: Stamp) -> int:
         """Return the article at these coordinates that the output belongs to: one that fits, unanswered ones first."""

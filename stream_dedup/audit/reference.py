@@ -354,6 +354,16 @@ class PlainLog:
         number = self._source_of.get(source)
         return self._by_source[number] if number is not None else (np.empty(0, np.int64), np.empty(0, np.int64))
 
+    def forgotten_before(self, source: SourcePartition) -> SourceOffset | None:
+        """Return the source offset below which everything of a partition is forgotten; None where no trim says it.
+
+        A trim that lists all that is forgotten says of every other partition that nothing of it is. A list without any
+        partition says nothing: such a trim may have dropped coordinates without making a list.
+        """
+        newest = self.valid_trims[-1] if self.valid_trims else None
+        lists_all = newest is not None and newest.offset == self._complete_trim and newest.trim.basis.forgotten
+        return self.logged.forgotten.get(source, SourceOffset(0) if lists_all else None)
+
     def find(self, coordinates: Coordinates) -> list[int]:
         """Return the articles with these coordinates: at most one, or several if a trim came between them."""
         offsets, order = self.articles_of((coordinates.topic_id, coordinates.partition))

@@ -131,7 +131,7 @@ def _first_audited(
     if audited is not None:
         offsets = offsets[audited[articles]]
     else:
-        known = log.logged.forgotten.get(source) if log.first_offset else begin
+        known = log.forgotten_before(source) if log.first_offset else begin
         if known is not None:
             return max(begin, known)
     return max(begin, SourceOffset(int(offsets[0]))) if len(offsets) else None
