@@ -184,7 +184,7 @@ class Audit:
     def compared(self, wanted: int, found: Iterable[Compared]) -> None:
         """Report how articles differ from their source records; ``wanted`` is the number of those asked for."""
         for one in found:
-            self._report.texts += 1
+            self._report.texts += one.entry is not None
             if one.entry:
                 self._report.add("wrong entry", f"{self._log.name(one.article)}: {'; '.join(one.entry)}")
             if one.output:
