@@ -11,7 +11,8 @@ compared as any other. A delete has no output.
 Where the rules at an article's log position say ``observe``, its output belongs in the topic of unique articles,
 whatever the verdict in its headers.
 
-With a sample, the audit recomputes the verdicts of the sample only; it checks everything else for every article.
+With a sample, the audit recomputes the verdicts of the sample only; it checks everything else for every article: the
+fingerprint, whether the article is rejected, the reason, and that the match is an earlier entry of the log.
 """
 
 from __future__ import annotations
@@ -37,11 +38,9 @@ from stream_dedup.core.model import (
     LogOffset,
     Match,
     SourceOffset,
-    Status,
     Verdict,
 )
 from stream_dedup.core.reasons import code_of
-from stream_dedup.core.rules import REJECTED
 from stream_dedup.errors import CorruptError
 from stream_dedup.ports import Partition, SourceRecord
 
@@ -276,7 +275,7 @@ class Audit:
 
     def _differences(self, index: int, output: SourceRecord, stamp: Stamp) -> list[str]:
         """Return the differences of an output from the log, each as text."""
-        log, expected, record = self._log, self._expected.get(index), self._log.record(index)
+        log, expected, record = self._log, self._expected_of(index), self._log.record(index)
         checksum = int(log.entries.checksums[index])
         rows: Rows = [
             ("topic", output.topic, self._topics.outputs[Verdict.UNIQUE if record.rules.observe else stamp.verdict]),
@@ -290,7 +289,17 @@ class Audit:
             rows.append(("status", "one with an output", "a delete, which has none"))
         elif expected is not None:
             rows += _judged_rows(stamp, expected, int(log.entries.fingerprints[index]))
+        elif stamp.verdict is Verdict.REJECTED:
+            rows.append(("verdict", stamp.verdict, "unique or duplicate"))
+        else:
+            rows.append(("fingerprint", _hex(stamp.fingerprint), _hex(int(log.entries.fingerprints[index]))))
+            if stamp.match is not None and not log.may_match(index, stamp.match):
+                rows.append(("match", stamp.match, "an earlier entry of the log"))
         return [f"{name} {said!s}, should be {should!s}" for name, said, should in rows if said != should]
+
+    def _expected_of(self, index: int) -> Judgement | None:
+        """Return the verdict of an article; None of one that is compared with others and was not recomputed."""
+        return self._expected.get(index) or self._log.judged_alone(index)
 
     # articles without an output
 
@@ -350,16 +359,12 @@ class Audit:
         return _least_from(np.minimum(times, shown_by_outputs))
 
     def _topics_of(self, index: int) -> frozenset[str]:
-        """Return the topics that the output of an article may belong in; one, if its verdict was recomputed."""
-        names, status, rules = self._topics.outputs, self._log.entries.statuses[index], self._log.record(index).rules
-        if rules.observe:
+        """Return the topics that the output of an article may belong in; one, if its verdict is known."""
+        names, expected = self._topics.outputs, self._expected_of(index)
+        if self._log.record(index).rules.observe:
             return frozenset([names[Verdict.UNIQUE]])
-        if index in self._expected:
-            return frozenset([names[self._expected[index].verdict]])
-        if status == Status.REJECTED:
-            return frozenset([names[Verdict.REJECTED]])
-        if status == Status.FEATURELESS:
-            return frozenset([names[Verdict.REJECTED if rules.featureless == REJECTED else Verdict.UNIQUE]])
+        if expected is not None:
+            return frozenset([names[expected.verdict]])
         return frozenset([names[Verdict.UNIQUE], names[Verdict.DUPLICATE]])
 
     # the log itself
