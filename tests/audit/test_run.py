@@ -318,6 +318,18 @@ def test_no_log() -> None:
         world.audit()
 
 
+def test_since_the_log_has_ended() -> None:
+    """An audit of no log record is refused, with option, reason and remedy; one of a log without records is none."""
+    world = three_logged()
+    time_ms = world.plain().entries.times.max()
+    assert (world.audit(since_offset=1).articles, world.audit(since_ms=time_ms).articles) == (3, 3)
+    with pytest.raises(UserError, match=r"--since 20260101 is a log offset, .* has the offset 1: .* a date as 2026-01"):
+        world.audit(since_offset=20260101)
+    with pytest.raises(UserError, match=r"--since names a time .* newest record is of 20..-..-..T.*; name an earlier"):
+        world.audit(since_ms=time_ms + 1)
+    assert World().audit(since_offset=1).articles == 0
+
+
 def fingerprinted() -> World:
     """Articles that are logged as a worker does it."""
     world = World()
