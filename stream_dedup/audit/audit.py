@@ -167,9 +167,11 @@ class Audit:
         if stamp.match is not None and stamp.match.coordinates == stamp.coordinates:
             self._report.add("self-matched", f"{_where(output)}: {_article(stamp)} is its own match")
         indices = self._log.find(stamp.coordinates)
+        if not indices and not self._has_lost(output, stamp):
+            self._report.add("wrong", f"{_where(output)}: {_article(stamp)} is not in the log")
+            return
         self._place(output, stamp, indices)
         if not indices:
-            self._unknown(output, stamp)
             return
         index = self._answered(indices, output, stamp)
         if self._chosen[index]:
@@ -224,7 +226,8 @@ class Audit:
         if offset < last and first and not self._allow_repeats:
             self._report.add("out of order", f"{_where(output)}: {_article(stamp)} comes after offset {last}")
 
-    def _unknown(self, output: SourceRecord, stamp: Stamp) -> None:
+    def _has_lost(self, output: SourceRecord, stamp: Stamp) -> bool:
+        """Return whether an article that is not in the log may have been, or was in an earlier log; count it then."""
         source = (stamp.coordinates.topic_id, stamp.coordinates.partition)
         # Where trims say what they forgot, the rest of a log that was cut is known to be whole.
         forgotten = self._log.forgotten_before(source)
@@ -235,7 +238,8 @@ class Audit:
             self.earlier[source] = max(self.earlier.get(source, after), after)
             self._report.add("earlier log")
         else:
-            self._report.add("wrong", f"{_where(output)}: {_article(stamp)} is not in the log")
+            return False
+        return True
 
     def _is_of_earlier_log(self, output: SourceRecord, at: Coordinates) -> bool:
         """Return whether the output of an article that is not in the log was written before the log began.
