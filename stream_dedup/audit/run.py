@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TypeVar
 
 import numpy as np
@@ -73,7 +72,7 @@ def run_audit(config: Config, options: AuditOptions, ports: AuditPorts, progress
     """Run an audit.
 
     Raises:
-        UserError: there is no log; it ends before the beginning of the audited part; with ``texts``, it has another
+        UserError: there is no log; it ends before the offset to begin at; with ``texts``, it has another
             scheme than the configuration; or a right is missing.
         RefusedError: the log lost its beginning, or was cut while it was read.
         CorruptError: a record cannot be read.
@@ -81,16 +80,19 @@ def run_audit(config: Config, options: AuditOptions, ports: AuditPorts, progress
             deleted outputs while they were read.
     """
     # 1 to 4
-    log, faults, last, newest_ms = PlainLog(), list[tuple[str, str]](), LogOffset(-1), 0
+    log, faults, last = PlainLog(), list[tuple[str, str]](), LogOffset(-1)
     with _reading(config):
         topics = _topics(config, ports)
         # 5
         for record in _log_records(config, ports, topics.log, progress):
             faults += author_faults(log, record)
             log.append_record(record)
-            last, newest_ms = record.offset, max(newest_ms, int(np.max(record.time)))
-    if last >= 0:
-        _refuse_to_audit_nothing(config, options, last, newest_ms)
+            last = record.offset
+    if options.since_offset is not None and 0 <= last < options.since_offset:
+        raise UserError(
+            f"--since {options.since_offset} is a log offset, and the last record of the log {config.log_topic} has "
+            f"the offset {last}: name an earlier one, or write a date as 2026-01-31"
+        )
     if options.texts:
         _refuse_another_scheme(config, log)
     chosen = audited(log, options.since_ms, options.since_offset)
@@ -204,21 +206,6 @@ def _log_records(
             raise UnavailableError(
                 f"the log {config.log_topic}: offset {position} of {end} did not arrive within {limit_s:g} s"
             )
-
-
-def _refuse_to_audit_nothing(config: Config, options: AuditOptions, last: LogOffset, newest_ms: int) -> None:
-    """Refuse where no log record is audited: an audit of nothing would find that nothing is wrong."""
-    if options.since_offset is not None and last < options.since_offset:
-        raise UserError(
-            f"--since {options.since_offset} is a log offset, and the last record of the log {config.log_topic} has "
-            f"the offset {last}: name an earlier one, or write a date as 2026-01-31"
-        )
-    if options.since_ms is not None and newest_ms < options.since_ms:
-        newest = datetime.fromtimestamp(newest_ms / 1000, UTC).isoformat(timespec="seconds")
-        raise UserError(
-            f"--since names a time at which the log {config.log_topic} had ended: its newest record is of {newest}; "
-            "name an earlier time"
-        )
 
 
 def _refuse_another_scheme(config: Config, log: PlainLog) -> None:
