@@ -11,7 +11,8 @@ compared as any other. A delete has no output.
 Where the rules at an article's log position say ``observe``, its output belongs in the topic of unique articles,
 whatever the verdict in its headers.
 
-With a sample, the audit recomputes the verdicts of the sample only; it checks everything else for every article.
+With a sample, the audit recomputes the verdicts of the sample only; it checks everything else for every article: the
+fingerprint, whether the article is rejected, the reason, and that the match is an earlier entry of the log.
 """
 
 from __future__ import annotations
@@ -37,11 +38,9 @@ from stream_dedup.core.model import (
     LogOffset,
     Match,
     SourceOffset,
-    Status,
     Verdict,
 )
 from stream_dedup.core.reasons import code_of
-from stream_dedup.core.rules import REJECTED
 from stream_dedup.errors import CorruptError
 from stream_dedup.ports import Partition, SourceRecord
 
@@ -168,9 +167,11 @@ class Audit:
         if stamp.match is not None and stamp.match.coordinates == stamp.coordinates:
             self._report.add("self-matched", f"{_where(output)}: {_article(stamp)} is its own match")
         indices = self._log.find(stamp.coordinates)
+        if not indices and not self._has_lost(output, stamp):
+            self._report.add("wrong", f"{_where(output)}: {_article(stamp)} is not in the log")
+            return
         self._place(output, stamp, indices)
         if not indices:
-            self._unknown(output, stamp)
             return
         index = self._answered(indices, output, stamp)
         if self._chosen[index]:
@@ -184,7 +185,7 @@ class Audit:
     def compared(self, wanted: int, found: Iterable[Compared]) -> None:
         """Report how articles differ from their source records; ``wanted`` is the number of those asked for."""
         for one in found:
-            self._report.texts += 1
+            self._report.texts += one.entry is not None
             if one.entry:
                 self._report.add("wrong entry", f"{self._log.name(one.article)}: {'; '.join(one.entry)}")
             if one.output:
@@ -225,10 +226,11 @@ class Audit:
         if offset < last and first and not self._allow_repeats:
             self._report.add("out of order", f"{_where(output)}: {_article(stamp)} comes after offset {last}")
 
-    def _unknown(self, output: SourceRecord, stamp: Stamp) -> None:
+    def _has_lost(self, output: SourceRecord, stamp: Stamp) -> bool:
+        """Return whether an article that is not in the log may have been, or was in an earlier log; count it then."""
         source = (stamp.coordinates.topic_id, stamp.coordinates.partition)
         # Where trims say what they forgot, the rest of a log that was cut is known to be whole.
-        forgotten = self._log.logged.forgotten.get(source)
+        forgotten = self._log.forgotten_before(source)
         if self._log.first_offset and (forgotten is None or stamp.coordinates.offset < forgotten):
             self._report.add("trimmed")
         elif self._is_of_earlier_log(output, stamp.coordinates):
@@ -236,16 +238,20 @@ class Audit:
             self.earlier[source] = max(self.earlier.get(source, after), after)
             self._report.add("earlier log")
         else:
-            self._report.add("wrong", f"{_where(output)}: {_article(stamp)} is not in the log")
+            return False
+        return True
 
     def _is_of_earlier_log(self, output: SourceRecord, at: Coordinates) -> bool:
         """Return whether the output of an article that is not in the log was written before the log began.
 
-        The group had another log then, which was lost; this one goes on behind what that one had judged.
+        The group had another log then, which was lost; this one goes on behind what that one had judged. Where this log
+        was cut, its own articles come first in a partition of which it has forgotten some.
         """
-        offsets, _ = self._log.articles_of((at.topic_id, at.partition))
+        source = (at.topic_id, at.partition)
+        offsets, _ = self._log.articles_of(source)
         is_before = not len(offsets) or at.offset < offsets[0]
-        return not self._log.first_offset and is_before and 0 <= output.timestamp < self._log.first_time
+        is_cut = self._log.first_offset and self._log.logged.forgotten.get(source)
+        return not is_cut and is_before and 0 <= output.timestamp < self._log.first_time
 
     def _answered(self, indices: list[int], output: SourceRecord, stamp: Stamp) -> int:
         """Return the article at these coordinates that the output belongs to: one that fits, unanswered ones first."""
@@ -273,7 +279,7 @@ class Audit:
 
     def _differences(self, index: int, output: SourceRecord, stamp: Stamp) -> list[str]:
         """Return the differences of an output from the log, each as text."""
-        log, expected, record = self._log, self._expected.get(index), self._log.record(index)
+        log, expected, record = self._log, self._expected_of(index), self._log.record(index)
         checksum = int(log.entries.checksums[index])
         rows: Rows = [
             ("topic", output.topic, self._topics.outputs[Verdict.UNIQUE if record.rules.observe else stamp.verdict]),
@@ -287,7 +293,17 @@ class Audit:
             rows.append(("status", "one with an output", "a delete, which has none"))
         elif expected is not None:
             rows += _judged_rows(stamp, expected, int(log.entries.fingerprints[index]))
+        elif stamp.verdict is Verdict.REJECTED:
+            rows.append(("verdict", stamp.verdict, "unique or duplicate"))
+        else:
+            rows.append(("fingerprint", _hex(stamp.fingerprint), _hex(int(log.entries.fingerprints[index]))))
+            if stamp.match is not None and not log.may_match(index, stamp.match):
+                rows.append(("match", stamp.match, "an earlier entry of the log"))
         return [f"{name} {said!s}, should be {should!s}" for name, said, should in rows if said != should]
+
+    def _expected_of(self, index: int) -> Judgement | None:
+        """Return the verdict of an article; None of one that is compared with others and was not recomputed."""
+        return self._expected.get(index) or self._log.judged_alone(index)
 
     # articles without an output
 
@@ -347,16 +363,12 @@ class Audit:
         return _least_from(np.minimum(times, shown_by_outputs))
 
     def _topics_of(self, index: int) -> frozenset[str]:
-        """Return the topics that the output of an article may belong in; one, if its verdict was recomputed."""
-        names, status, rules = self._topics.outputs, self._log.entries.statuses[index], self._log.record(index).rules
-        if rules.observe:
+        """Return the topics that the output of an article may belong in; one, if its verdict is known."""
+        names, expected = self._topics.outputs, self._expected_of(index)
+        if self._log.record(index).rules.observe:
             return frozenset([names[Verdict.UNIQUE]])
-        if index in self._expected:
-            return frozenset([names[self._expected[index].verdict]])
-        if status == Status.REJECTED:
-            return frozenset([names[Verdict.REJECTED]])
-        if status == Status.FEATURELESS:
-            return frozenset([names[Verdict.REJECTED if rules.featureless == REJECTED else Verdict.UNIQUE]])
+        if expected is not None:
+            return frozenset([names[expected.verdict]])
         return frozenset([names[Verdict.UNIQUE], names[Verdict.DUPLICATE]])
 
     # the log itself

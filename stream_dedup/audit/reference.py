@@ -58,7 +58,7 @@ from numpy.typing import NDArray
 from stream_dedup.audit.plain_near import NOT_WITHDRAWN, PlainEntries, PlainMatch, PlainQuery, PlainSearch
 from stream_dedup.core.arrays import I64, Bools
 from stream_dedup.core.entry import Batch, LogRecord, Trim, Withdrawal
-from stream_dedup.core.headers import source_text
+from stream_dedup.core.headers import StampedMatch, source_text
 from stream_dedup.core.model import (
     SIGNATURE_BITS,
     SIGNATURE_BYTES,
@@ -354,6 +354,16 @@ class PlainLog:
         number = self._source_of.get(source)
         return self._by_source[number] if number is not None else (np.empty(0, np.int64), np.empty(0, np.int64))
 
+    def forgotten_before(self, source: SourcePartition) -> SourceOffset | None:
+        """Return the source offset below which everything of a partition is forgotten; None where no trim says it.
+
+        A trim that lists all that is forgotten says of every other partition that nothing of it is. A list without any
+        partition says nothing: such a trim may have dropped coordinates without making a list.
+        """
+        newest = self.valid_trims[-1] if self.valid_trims else None
+        lists_all = newest is not None and newest.offset == self._complete_trim and newest.trim.basis.forgotten
+        return self.logged.forgotten.get(source, SourceOffset(0) if lists_all else None)
+
     def find(self, coordinates: Coordinates) -> list[int]:
         """Return the articles with these coordinates: at most one, or several if a trim came between them."""
         offsets, order = self.articles_of((coordinates.topic_id, coordinates.partition))
@@ -395,10 +405,35 @@ class PlainLog:
             chosen[:] = False
             chosen[wanted] = True
         search = PlainSearch(self.entries, None if self.rules is None else self.rules.scheme)
-        for index, status in enumerate(self.entries.statuses.tolist()):
+        for index in range(len(self.entries)):
             if chosen[index]:
-                yield index, self._judge(index, status, search)
+                yield index, self.judged_alone(index) or self._judge(index, search)
             search.log_next()
+
+    def judged_alone(self, index: int) -> Judgement | None:
+        """Return the verdict of an article that is compared with no other, None of one that has a signature."""
+        record, status = self.record(index), int(self.entries.statuses[index])
+        if status in {Status.DELETE, Status.REJECTED}:
+            reason = record.batch.reason(self.entries.row(index)) or None
+            return Judgement(Verdict.DELETE if status == Status.DELETE else Verdict.REJECTED, reason=reason)
+        if status == Status.FEATURELESS:
+            if record.rules.featureless == REJECTED:
+                return Judgement(Verdict.REJECTED, reason=FEATURELESS_REASON)
+            return Judgement(Verdict.UNIQUE)
+        return None
+
+    def may_match(self, index: int, match: StampedMatch) -> bool:
+        """Return whether a match is an entry logged before an article, or one that this log has lost."""
+        source = (match.coordinates.topic_id, match.coordinates.partition)
+        earlier = [other for other in self.find(match.coordinates) if other < index]
+        if not earlier and self.first_offset:
+            forgotten = self.forgotten_before(source)
+            return forgotten is None or match.coordinates.offset < forgotten
+        said = (match.id, match.topic, match.time)
+        return any(
+            said == (self._id(other), self.record(other).batch.topic, int(self.entries.times[other]))
+            for other in earlier
+        )
 
     def _append_rules(self, offset: LogOffset, rules: Rules) -> None:
         if rules.takes_force_after(self.rules):
@@ -486,15 +521,8 @@ class PlainLog:
             found.append((self.entries.offsets[order], order))
         return found
 
-    def _judge(self, index: int, status: int, search: PlainSearch) -> Judgement:
+    def _judge(self, index: int, search: PlainSearch) -> Judgement:
         record, row = self.record(index), self.entries.row(index)
-        if status in {Status.DELETE, Status.REJECTED}:
-            reason = record.batch.reason(row) or None
-            return Judgement(Verdict.DELETE if status == Status.DELETE else Verdict.REJECTED, reason=reason)
-        if status == Status.FEATURELESS:
-            if record.rules.featureless == REJECTED:
-                return Judgement(Verdict.REJECTED, reason=FEATURELESS_REASON)
-            return Judgement(Verdict.UNIQUE)
         margins = record.batch.margins[row] if record.rules.directed else _NO_MARGINS
         own = record.batch.id(row)
         query = PlainQuery(index, record.rules, margins, record.low_watermark, lambda other: self._id(other) == own)

@@ -72,20 +72,27 @@ def run_audit(config: Config, options: AuditOptions, ports: AuditPorts, progress
     """Run an audit.
 
     Raises:
-        UserError: there is no log; with ``texts``, it has another scheme than the configuration; or a right is missing.
+        UserError: there is no log; it ends before the offset to begin at; with ``texts``, it has another
+            scheme than the configuration; or a right is missing.
         RefusedError: the log lost its beginning, or was cut while it was read.
         CorruptError: a record cannot be read.
         UnavailableError: the broker did not answer; an output stayed in an open transaction; or retention
             deleted outputs while they were read.
     """
     # 1 to 4
-    log, faults = PlainLog(), list[tuple[str, str]]()
+    log, faults, last = PlainLog(), list[tuple[str, str]](), LogOffset(-1)
     with _reading(config):
         topics = _topics(config, ports)
         # 5
         for record in _log_records(config, ports, topics.log, progress):
             faults += author_faults(log, record)
             log.append_record(record)
+            last = record.offset
+    if options.since_offset is not None and 0 <= last < options.since_offset:
+        raise UserError(
+            f"--since {options.since_offset} is a log offset, and the last record of the log {config.log_topic} has "
+            f"the offset {last}: name an earlier one, or write a date as 2026-01-31"
+        )
     if options.texts:
         _refuse_another_scheme(config, log)
     chosen = audited(log, options.since_ms, options.since_offset)

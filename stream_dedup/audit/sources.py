@@ -7,8 +7,8 @@ read at these offsets, and what is there is lost. Ranges that lie close together
 A source record whose article was logged is fingerprinted again, and its entry is compared with the logged one. Its key,
 headers and time are compared with those of its output; ``audit`` has compared the value already, by its checksum.
 
-A rejection by a limit (its size, a defect of the core) depends on more than the record, and is not compared; nor is one
-whose schema the registry did not know, or does not know any more.
+A rejection by a limit (its size, a defect of the core) depends on more than the record, and its entry is not compared;
+nor is that of one whose schema the registry did not know, or does not know any more.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from stream_dedup.audit.reference import PlainLog, SourcePartition
 from stream_dedup.core.arrays import I64, U64, Bools
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.decode import RawRecord
-from stream_dedup.core.headers import Stamp, without_ours
+from stream_dedup.core.headers import SOURCE_TIMESTAMP, VALUE_LENGTH, Stamp, without_ours
 from stream_dedup.core.model import Coordinates, LogOffset, SourceOffset, Status, Verdict
 from stream_dedup.core.reasons import DEFECT, RECORD_TOO_LARGE, UNKNOWN_SCHEMA
 from stream_dedup.ports import OffsetGoneError, Partition, SourceRecord, TopicReader, raw_of
@@ -131,7 +131,7 @@ def _first_audited(
     if audited is not None:
         offsets = offsets[audited[articles]]
     else:
-        known = log.logged.forgotten.get(source) if log.first_offset else begin
+        known = log.forgotten_before(source) if log.first_offset else begin
         if known is not None:
             return max(begin, known)
     return max(begin, SourceOffset(int(offsets[0]))) if len(offsets) else None
@@ -188,7 +188,7 @@ LIMIT_REASONS = tuple(reason.partition("{")[0] for reason in (RECORD_TOO_LARGE, 
 class CopiedParts:
     """Hashes of what each output copies from its source record: key, headers and time."""
 
-    NAMES = ("key", "headers", "dedup.source.timestamp")
+    NAMES = ("key", "headers", SOURCE_TIMESTAMP, VALUE_LENGTH)
 
     def __init__(self, articles: int) -> None:
         """Start without an output; 0 stands for a part that is not compared."""
@@ -196,12 +196,14 @@ class CopiedParts:
 
     def add(self, index: int, output: SourceRecord, stamp: Stamp) -> None:
         """Take the output of an article."""
-        key, headers, time = _hashes(output, stamp.timestamp)
-        self._hashes[index] = (0, 0, time) if stamp.omitted is not None else (key, headers, time)
+        length = 0 if stamp.omitted is None else stamp.omitted.length
+        key, headers, time, omitted = _hashes(output, stamp.timestamp, length)
+        self._hashes[index] = (key, headers, time, 0) if stamp.omitted is None else (0, 0, time, omitted)
 
     def differing(self, index: int, record: SourceRecord) -> list[str]:
         """Return the names of the parts in which the output of an article differs from its source record."""
-        pairs = zip(self.NAMES, self._hashes[index].tolist(), _hashes(record, record.timestamp), strict=True)
+        hashes = _hashes(record, record.timestamp, len(record.value or b""))
+        pairs = zip(self.NAMES, self._hashes[index].tolist(), hashes, strict=True)
         return [name for name, copied, should in pairs if copied not in {0, should}]
 
 
@@ -210,8 +212,8 @@ class Compared(NamedTuple):
 
     article: int
     """Its index in the log."""
-    entry: list[str]
-    """Differences of the log entry."""
+    entry: list[str] | None
+    """Differences of the log entry; None where it is not compared."""
     output: list[str]
     """Parts of the output that differ."""
 
@@ -226,15 +228,22 @@ def compare_texts(
     """Yield what the comparison of these articles with their source records shows; those without one are left out."""
     chosen = np.zeros(len(log.entries), bool)
     chosen[wanted] = True
-    comparable = (
-        (index, record)
-        for coordinates, record in source_records
-        for index in log.find(coordinates)
-        if chosen[index] and not _limited(log, index)
-    )
-    for (index, record), columns, row in _fingerprinted(comparable, fingerprinter):
+    limited: list[Compared] = []
+
+    def comparable() -> Iterator[tuple[int, SourceRecord]]:
+        for coordinates, record in source_records:
+            for index in log.find(coordinates):
+                if chosen[index] and not _limited(log, index):
+                    yield index, record
+                elif chosen[index] and (differing := copied.differing(index, record)):
+                    limited.append(Compared(index, None, differing))
+
+    for (index, record), columns, row in _fingerprinted(comparable(), fingerprinter):
+        entry = None
         if not columns.reasons[row].startswith(LIMIT_REASONS):
-            yield Compared(index, _entry_differences(log, index, columns, row), copied.differing(index, record))
+            entry = _entry_differences(log, index, columns, row)
+        yield Compared(index, entry, copied.differing(index, record))
+    yield from limited
 
 
 def records_of(
@@ -294,8 +303,8 @@ def _signature(log: PlainLog, index: int) -> int:
     return int.from_bytes(log.entries.words[:, index].astype(">u8").tobytes(), "big")
 
 
-def _hashes(record: SourceRecord, time: int) -> tuple[int, int, int]:
+def _hashes(record: SourceRecord, time: int, length: int) -> tuple[int, int, int, int]:
     headers = without_ours((name, value or b"") for name, value in record.headers)
-    parts = (repr(record.key).encode(), repr(headers).encode(), repr(time).encode())
-    key, own, stamped = (xxhash.xxh3_64_intdigest(part) or 1 for part in parts)
-    return key, own, stamped
+    parts = (repr(record.key).encode(), repr(headers).encode(), repr(time).encode(), repr(length).encode())
+    key, own, stamped, omitted = (xxhash.xxh3_64_intdigest(part) or 1 for part in parts)
+    return key, own, stamped, omitted

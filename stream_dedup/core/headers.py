@@ -243,6 +243,7 @@ def _refuse_disagreement(stamp: Stamp) -> None:
         (REASON, stamp.reason, rejected),
         (REASON_CODE, stamp.reason_code, rejected),
         (FINGERPRINT, stamp.fingerprint, not rejected),
+        (VALUE_LENGTH, stamp.omitted, None if rejected else False),
     ]
     for name, value, wanted in expected:
         if wanted is not None and (value is not None) is not wanted:

@@ -146,6 +146,15 @@ def test_output_without_log_entry() -> None:
     assert report(log, [*outputs, stranger]).examples["wrong"] == ["unique-0-0: articles-0-8 is not in the log"]
 
 
+def test_an_output_without_log_entry_says_nothing_of_others() -> None:
+    """Its offset may be anything: neither are later outputs out of order, nor articles missing that are pending."""
+    log = three_articles().plain()
+    outputs = outputs_of(log)
+    stranger = with_header(SOURCE, b"articles-0-8")(outputs[0])
+    assert counts(report(log, [stranger, *outputs])) == {"wrong": 1}
+    assert counts(report(log, [stranger], asked_of(committed={}))) == {"wrong": 1, "pending": 3}
+
+
 def test_self_matched() -> None:
     """An output whose match is the article itself is reported as such."""
     log = three_articles().plain()

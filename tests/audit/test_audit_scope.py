@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
 from stream_dedup.audit.audit import audited, to_recompute
 from stream_dedup.audit.reference import PlainLog
+from stream_dedup.core.entry import Basis, Forgotten, Trim
 from stream_dedup.core.headers import SOURCE
-from stream_dedup.core.model import LogOffset
+from stream_dedup.core.model import Judgement, LogOffset, SourceOffset, Verdict
 from tests.audit.comparing import (
     FAR,
     SOURCE_0,
+    TOPICS,
     A,
+    OutputRecord,
     asked_of,
     counts,
     outputs_of,
@@ -23,7 +28,8 @@ from tests.audit.comparing import (
     with_header,
     with_values,
 )
-from tests.logs import REJECTED, LogOfTest, batch, rules
+from tests.headers import output_headers
+from tests.logs import REJECTED, SCHEME, TOPIC, LogOfTest, at, batch, rules
 
 
 def seeded_articles() -> LogOfTest:
@@ -83,6 +89,52 @@ def test_sample_still_checks_all_that_needs_no_verdict() -> None:
     assert (counts(found), found.recomputed) == ({"missing": 1, "twice": 1}, 1)
 
 
+def as_verdict(verdict: Verdict, output: OutputRecord) -> OutputRecord:
+    """The output of ``three_articles`` with another verdict, without a match."""
+    judged = Judgement(verdict, reason="broken" if verdict is Verdict.REJECTED else None)
+    headers = output_headers(judged, A, SCHEME.id, "articles", at(output.offset), 1234)
+    return output._replace(topic=TOPICS[verdict], headers=headers)
+
+
+@pytest.mark.parametrize(
+    ("index", "change", "message"),
+    [
+        (1, with_header("dedup.fingerprint", b"0" * 16), "fingerprint 0000000000000000, should be"),
+        (1, partial(as_verdict, Verdict.REJECTED), "verdict rejected, should be unique or duplicate"),
+        (2, partial(as_verdict, Verdict.UNIQUE), "verdict unique, should be rejected"),
+        (2, with_header("dedup.reason", b"another"), "reason another, should be broken"),
+        (1, with_header("dedup.match.source", b"articles-0-2"), "should be an earlier entry of the log"),
+        (1, with_header("dedup.match.source", b"articles-0-77"), "should be an earlier entry of the log"),
+        (1, with_header("dedup.match.time", b"7"), "should be an earlier entry of the log"),
+    ],
+)
+def test_what_is_wrong_outside_of_the_sample(
+    index: int, change: Callable[[OutputRecord], OutputRecord], message: str
+) -> None:
+    """An output is compared with its own entry, and its match is looked up, though no verdict is recomputed."""
+    log = three_articles().plain()
+    outputs = outputs_of(log)
+    assert counts(report(log, outputs, sample=0)) == {}
+    outputs[index] = change(outputs[index])
+    found = report(log, outputs, sample=0)
+    assert (counts(found), found.recomputed) == ({"wrong": 1}, 0)
+    assert message in found.examples["wrong"][0]
+
+
+@pytest.mark.parametrize(("featureless", "verdict"), [("unique", Verdict.UNIQUE), ("rejected", Verdict.REJECTED)])
+def test_text_without_words_outside_of_the_sample(featureless: str, verdict: Verdict) -> None:
+    """The rules at its log position say what its output is."""
+    made = LogOfTest()
+    made.add(rules(featureless=featureless))
+    made.add(with_values(batch([0], [0])))
+    log, asked = made.plain(), asked_of(committed={SOURCE_0: 1})
+    (output,) = outputs_of(log)
+    other = Verdict.UNIQUE if verdict is Verdict.REJECTED else Verdict.REJECTED
+    assert output.topic == verdict
+    assert counts(report(log, [output], asked, sample=0)) == {}
+    assert counts(report(log, [as_verdict(other, output)], asked, sample=0)) == {"wrong": 1}
+
+
 def test_sample_is_drawn_by_its_seed() -> None:
     """The same seed draws the same articles; another seed draws others."""
     made = LogOfTest()
@@ -117,6 +169,27 @@ def test_trimmed_articles_are_not_recomputed() -> None:
     assert counts(report(log, outputs[1:], asked)) == {"trimmed": 1, "missing": 1}
     stranger = with_header(SOURCE, b"articles-0-0")(outputs[0])
     assert counts(report(log, [stranger, *outputs], asked)) == {"trimmed": 2}
+
+
+def test_a_match_that_the_log_has_lost() -> None:
+    """Of a log that was cut, the match of an article whose verdict cannot be recomputed may be gone: no fault.
+
+    Where the trim lists what is forgotten, a match that is not listed is one that was never logged.
+    """
+    made = LogOfTest()
+    made.add(rules(window_ms=3000))
+    made.add(with_values(batch([0], [A])))
+    anchor = made.add(rules(window_ms=3000))
+    made.add(with_values(batch([1], [A])))
+    outputs = outputs_of(made.plain())[1:]
+    assert outputs[0].topic == "duplicate"
+    asked = asked_of(committed={SOURCE_0: 2})
+    forgotten = (Forgotten(TOPIC, 0, SourceOffset(1)),)
+    made.add(Trim(anchor, made.time, Basis(1, made.next_offset, forgotten)))
+    made.records = made.records[anchor:]
+    assert counts(report(made.plain(), outputs, asked)) == {"trimmed": 1}
+    outputs = [with_header("dedup.match.source", b"articles-1-0")(outputs[0])]
+    assert counts(report(made.plain(), outputs, asked)) == {"trimmed": 1, "wrong": 1}
 
 
 def test_article_that_is_logged_again_after_a_trim() -> None:

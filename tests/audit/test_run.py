@@ -16,6 +16,7 @@ from stream_dedup.core.fingerprinter import EntryMaker
 from stream_dedup.core.model import Coordinates, Judgement, LogOffset, SourceOffset, Verdict
 from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError, UnavailableError, UserError
 from stream_dedup.ports import (
+    CommittedOffset,
     Partition,
     PassingError,
     PortError,
@@ -232,6 +233,42 @@ def test_an_output_that_is_not_in_a_log_that_was_cut() -> None:
     assert found.found["trimmed"] == 1
 
 
+def unlisted_world(forgotten: tuple[Forgotten, ...], *, written_before: int) -> World:
+    """A log that was cut, and another source partition: its second record was logged; two outputs say of its first.
+
+    One was written so many ms before the first record of the log, the other when it was logged.
+    """
+    world = cut_world(forgotten)
+    world.cluster.add_partitions(SOURCE.topic, 2)
+    other = Partition(SOURCE.topic, 1)
+    for value in (b"value 0", b"value 1"):
+        world.cluster.append(world.cluster.partition(other), Message(b"key", value, [("own", b"1")], 1234))
+    world.append(replace(world.batch([1], [REJECTED]), partition=1))
+    world.cluster.group(world.config.kafka.group).commit(other, CommittedOffset(SourceOffset(2), world.topic_id))
+    log_began = world.cluster.partition(Partition(world.config.log_topic, 0)).records[0].timestamp
+    for offset, time in ((0, log_began - written_before), (1, world.cluster.time_ms())):
+        at = Coordinates(world.topic_id, 1, SourceOffset(offset))
+        judged = Judgement(Verdict.REJECTED, reason="broken")
+        headers = output_headers(judged, 0, world.plain().scheme_id(), SOURCE.topic, at, 1234)
+        message = Message(b"key", b"value %d" % offset, [("own", b"1"), *headers], time)
+        world.cluster.append(world.cluster.partition(REJECTED_TOPIC), message)
+    return world
+
+
+def test_a_partition_that_no_trim_lists() -> None:
+    """A trim that lists all that is forgotten says that nothing of it is: its first record was never logged.
+
+    Where an output shows that it was judged in an earlier log, it is no fault. A trim that lists nothing shows nothing.
+    """
+    listed = (Forgotten(World().topic_id, 0, SourceOffset(3)),)
+    found = unlisted_world(listed, written_before=0).audit()
+    assert found.examples["wrong"] == ["rejected-0-1: articles-1-0 is not in the log"]
+    assert found.examples["missing"] == ["articles-1-0: in the source, but not in the log"]
+    earlier, unknown = (unlisted_world(all_listed, written_before=1).audit() for all_listed in (listed, ()))
+    assert (earlier.faults, earlier.found["earlier log"]) == (0, 1)
+    assert (unknown.faults, unknown.found["earlier log"]) == (0, 0)
+
+
 @pytest.mark.parametrize("call", ["log.bounds", "offsets.committed", "offsets.topic_ids", "reader.bounds"])
 def test_a_broker_that_is_away_for_a_moment(call: str) -> None:
     """A request whose error passes is made again; one that is refused, or passes too late, ends the audit."""
@@ -279,6 +316,16 @@ def test_no_log() -> None:
     world.cluster.delete_topic(world.config.log_topic)
     with pytest.raises(UserError, match="--group"):
         world.audit()
+
+
+def test_since_an_offset_beyond_the_log() -> None:
+    """It may be meant as a date, and is refused; a time without articles is none, nor is a log without records."""
+    world = three_logged()
+    time_ms = world.plain().entries.times.max()
+    assert (world.audit(since_offset=1).articles, world.audit(since_ms=time_ms + 1).articles) == (3, 0)
+    with pytest.raises(UserError, match=r"--since 20260101 is a log offset, .* has the offset 1: .* a date as 2026-01"):
+        world.audit(since_offset=20260101)
+    assert World().audit(since_offset=1).articles == 0
 
 
 def fingerprinted() -> World:

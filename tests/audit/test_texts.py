@@ -18,7 +18,7 @@ from stream_dedup.core.entry import Batch, make_batch
 from stream_dedup.core.fingerprinter import EntryMaker, rejected_columns
 from stream_dedup.core.headers import OmittedValue
 from stream_dedup.core.model import Judgement, Status, Verdict, Widths
-from stream_dedup.core.reasons import DEFECT
+from stream_dedup.core.reasons import DEFECT, RECORD_TOO_LARGE
 from stream_dedup.threads import FingerprintThreads
 from tests.audit.comparing import SOURCE_0, TOPICS, OutputRecord, asked_of, counts
 from tests.headers import output_headers
@@ -68,9 +68,9 @@ def compared(
     return audit.report()
 
 
-def outputs_of_records(omitted: OmittedValue | None = None) -> list[OutputRecord]:
+def outputs_of_records(omitted: OmittedValue | None = None, log: LogOfTest | None = None) -> list[OutputRecord]:
     """The output of each record, as a worker without faults writes them."""
-    plain = logged().plain()
+    plain = (log or logged()).plain()
     found = []
     for index, judgement in plain.judgements():
         print_ = int(plain.entries.fingerprints[index])
@@ -155,12 +155,12 @@ def test_changed_output(changed: dict[str, object], message: str) -> None:
 
 
 def test_omitted_value() -> None:
-    """The output of a record that is too large has neither its key nor its headers, and its time is compared."""
-    log, outputs = logged(), outputs_of_records(OmittedValue(1, entries(RECORDS).checksums[0]))
-    assert faults(compared(log, outputs[:1])) == {}
-    other = [RECORDS[0]._replace(timestamp=9), *RECORDS[1:]]
+    """Of a record that is too large neither key nor headers are in the output; its time and length are compared."""
+    log, outputs = logged(), outputs_of_records(OmittedValue(len(VALUES[1]), entries(RECORDS).checksums[1]))
+    assert faults(compared(log, outputs[1:2])) == {}
+    other = [RECORDS[0], RECORDS[1]._replace(timestamp=9), RECORDS[2]]
     assert (
-        compared(log, outputs[:1], other).examples["wrong"][0].endswith("dedup.source.timestamp not as in the source")
+        compared(log, outputs[1:2], other).examples["wrong"][0].endswith("dedup.source.timestamp not as in the source")
     )
 
 
@@ -176,6 +176,20 @@ def test_rejected_by_a_limit() -> None:
     """A rejection that depends on more than the record is not compared, and counted."""
     found = compared(logged(defect))
     assert (faults(found), found.texts) == ({"not compared": 1}, 2)
+
+
+def too_large(batch: Batch) -> Batch:
+    """The second entry, rejected because of its size."""
+    return with_column("reasons", 1, RECORD_TOO_LARGE.format(size=9, limit=8))(batch)
+
+
+def test_length_of_an_omitted_value() -> None:
+    """It is that of the source record's value, though the entry of a record that is too large is not compared."""
+    log, right = logged(too_large), OmittedValue(len(VALUES[1]), entries(RECORDS).checksums[1])
+    for length, wrong in ((right.length, {}), (999_999, {"wrong": 1})):
+        outputs = outputs_of_records(replace(right, length=length), log)[1:2]
+        found = compared(log, outputs)
+        assert (faults(found), found.texts) == ({"not compared": 1} | wrong, 2)
 
 
 def test_without_texts() -> None:

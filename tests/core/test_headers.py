@@ -94,3 +94,11 @@ def test_an_omitted_value_is_read() -> None:
     omitted = OmittedValue(1 << 40, (1 << 64) - 1)
     stamp = parse_headers(headers_of(Judgement(Verdict.REJECTED, reason="too large"), omitted))
     assert stamp.omitted == omitted
+
+
+@pytest.mark.parametrize("verdict", [Verdict.UNIQUE, Verdict.DUPLICATE])
+def test_an_omitted_value_belongs_to_rejected_records(verdict: Verdict) -> None:
+    """A worker omits no other value: an output without it has lost it."""
+    headers = headers_of(Judgement(verdict, match_of(), copies=1), OmittedValue(7, 1))
+    with pytest.raises(CorruptError, match=rf"{verdict} with the header dedup\.value\.length"):
+        parse_headers(headers)
