@@ -98,6 +98,7 @@ def kind(side: Side) -> str:
         Status.EXACT: "a text so short that its exact form decides",
         Status.FEATURELESS: "a text without words",
         Status.REJECTED: "unreadable",
+        Status.DELETE: "without a text",
     }
     return words[side.status]
 

@@ -177,6 +177,28 @@ def test_a_text_without_words_is_near_nothing() -> None:
     assert explanation.reason.startswith("A has no words")
 
 
+@pytest.mark.parametrize(
+    ("status", "featureless", "verdict", "reason", "said"),
+    [
+        (Status.FEATURELESS, "unique", "unique", "B has no words, and such a text is near nothing", "UNIQUE beside A"),
+        (Status.FEATURELESS, "rejected", "rejected", "B has no words, and the rules reject such a text", "REJECTED"),
+        (Status.REJECTED, "unique", "rejected", "B is unreadable", "REJECTED"),
+        (Status.DELETE, "unique", "delete", "B is without a text: it withdraws an article", "a DELETE"),
+    ],
+)
+def test_what_has_no_signature(status: Status, featureless: str, verdict: str, reason: str, said: str) -> None:
+    """As B it has the verdict of the rules, whatever A is; as A, a later text is unique, and neither kind has words."""
+    a, b = side("A", WORDS), Side("B", status, 0, bytes(32), np.zeros(32, np.uint8), sketch=bytes(16))
+    rules = directed_rules(featureless=featureless)
+    explained = explain(a, b, rules)
+    assert (explained.verdict, explained.reason) == (verdict, reason)
+    assert next(lines(explained, 120)) == f"B is {said}: {reason}."
+    before = explain(b, a, rules)
+    assert before.verdict is Verdict.UNIQUE
+    assert ("has no words" in before.reason) is (status is Status.FEATURELESS)
+    assert any(line.startswith("B: ") for line in lines(before, 120))
+
+
 @pytest.mark.parametrize(("bits", "verdict"), [([], Verdict.DUPLICATE), ([200], Verdict.UNIQUE)])
 def test_the_shortest_texts_match_their_equals_alone(bits: list[int], verdict: Verdict) -> None:
     """One bit of the hash is enough to be another text."""
