@@ -36,7 +36,7 @@ _BETWEEN_WORDS = re.compile(r"[\s,，、]+")
     "--index",
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="Index that contains the article; its worker must be stopped.",
+    help="Index with the article and the rules; its worker must be stopped.",
 )
 @click.option("--words", metavar="WORDS", multiple=True, help="The words of A, then those of B: 'a b b', 'a b c'.")
 @click.option(
@@ -66,7 +66,7 @@ def command(  # noqa: PLR0917 - one argument for each flag
 
     A and B are texts, or @FILE for the content of a file. --id takes an article of a kept index
     in place of A. The index contains no texts: only the signature, margins, blocks and distances of such an article
-    are shown.
+    are shown. With --index, the rules are those in force in it; the profile must have its scheme.
 
     The report has the verdict with its reason; the cosine of the weights and the estimate by the signatures; the
     blocks that agree; the look-up of B's plan that finds A, or the length of a plan that would; and for each text its
@@ -88,7 +88,9 @@ def command(  # noqa: PLR0917 - one argument for each flag
 
     _check(ids, texts, words, index)
     maker, rules = _maker(config, weights)
-    sides = [] if index is None or not ids else _held(config, index, ids, rules)
+    sides: list[Side] = []
+    if index is not None:
+        sides, rules = _held(config, index, ids, rules)
     names = ("A", "B")[len(sides) :]  # ids come before texts, and the first one is A
     if words:
         shown = texts or (None,) * len(words)
@@ -126,15 +128,15 @@ def _maker(config: Config, weights: str | None) -> tuple[Fingerprinter, Rules]:
     return Fingerprinter(settings), replace(rules_of(config), scheme=scheme_of(settings))
 
 
-def _held(config: Config, path: Path, ids: tuple[str, ...], rules: Rules) -> list[Side]:
-    """Return the articles of the index."""
+def _held(config: Config, path: Path, ids: tuple[str, ...], rules: Rules) -> tuple[list[Side], Rules]:
+    """Return the articles of the index, and the rules in force in it; those given where it has none yet."""
     from stream_dedup.explain.side import side_of_id  # noqa: PLC0415 - as below
     from stream_dedup.index import LogIndex  # noqa: PLC0415 - loads RocksDB
 
     # No look-up is made, so nothing is loaded for it.
     settings = replace(index_settings_of(config), memory_mib=0)
     with LogIndex.read(path, scheme=rules.scheme, settings=settings) as index:
-        return [side_of_id(index, one, path) for one in ids]
+        return [side_of_id(index, one, path) for one in ids], index.rules or rules
 
 
 def _side_of_words(maker: Fingerprinter, name: str, words: str, text: str | None) -> Side:

@@ -105,6 +105,17 @@ def test_an_id_of_a_kept_index(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert (both["b"]["name"], both["distance"]) == ("a5", said["distance"])
 
 
+def test_the_rules_of_an_index_are_those_in_force_in_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of its last call, whatever the configuration says; of two given texts as well."""
+    index, row = tmp_path / "index", next(iter(records(3, 1)))
+    path, profile = write(tmp_path / "a.jsonl", iter([row])), write_profile(tmp_path, "article", search={"limit": 20})
+    flags = ["--index", str(index), "--unique", "/dev/null", "--duplicate", "/dev/null"]
+    assert run(["filter", "--profile", profile, *flags, str(path)]) == 0
+    for texts in (["--id", row["id"], "text"], ["one text", "text"]):
+        assert explained(capsys, "--index", str(index), *texts)["rules"]["limit"] == 20
+    assert explained(capsys, "one text", "text")["rules"]["limit"] != 20
+
+
 def test_the_newest_of_several_with_one_id(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A re-crawl stands for its id, in a later call as well."""
     rows = [{**row, "id": "same"} for row in records(8, 4)]
