@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from stream_dedup.explain.side import Side
 
 SIDES = 2
+_NO_ID = "(no id)"
+"""Id of a record that gives none."""
 _BETWEEN_WORDS = re.compile(r"[\s,，、]+")
 
 
@@ -97,8 +99,8 @@ def command(  # noqa: PLR0917 - one argument for each flag
         sides += [_side_of_words(maker, *one) for one in zip(names, words, shown, strict=True)]
     for name, given in () if words else zip(names, texts, strict=True):
         text = _content(given, form)
-        parts = _record(config, name, text) if records else (_text(config, text), scope)
-        sides.append(side_of_texts(maker, name, *parts))
+        parts, own = _record(config, name, text) if records else ((_text(config, text), scope), None)
+        sides.append(replace(side_of_texts(maker, name, *parts), id=own))
     a, b = sides
     explanation = explain(a, b, rules)
     if as_json:
@@ -155,16 +157,16 @@ def _text(config: Config, text: str) -> str:
     return text
 
 
-def _record(config: Config, name: str, text: str) -> tuple[tuple[str, ...], str | None]:
-    """Return the texts of the fields, and the scope, of a record."""
+def _record(config: Config, name: str, text: str) -> tuple[tuple[str | tuple[str, ...], str | None], str | None]:
+    """Return the texts of the fields and the scope of a record, and its id, if it has one."""
     from stream_dedup.core.decode import RawRecord, Rejection, decode  # noqa: PLC0415 - loads the core
     from stream_dedup.files.lines import MAX_LINE_BYTES  # noqa: PLC0415 - loads the core
 
-    record = RawRecord(None, text.encode("utf-8", "surrogatepass"), name)
+    record = RawRecord(None, text.encode("utf-8", "surrogatepass"), _NO_ID)
     article = decode(record, input_format_of(config, MAX_LINE_BYTES))
     if isinstance(article, Rejection):
         raise UserError(f"{name}: {article.reason}; give a JSON object as filter reads them")
-    return tuple(article.texts), article.scope
+    return (article.texts, article.scope), None if article.id == _NO_ID else article.id
 
 
 def _content(given: str, form: InputForm) -> str:

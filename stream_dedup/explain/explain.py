@@ -28,7 +28,7 @@ from stream_dedup.core.fingerprinter import Feature
 from stream_dedup.core.model import BLOCKS_PER_WORD, FINGERPRINT_BITS, Status, Verdict, signed, similarity
 from stream_dedup.core.near import NO_PLACE, Account, PairCheck
 from stream_dedup.core.probes import COSTS
-from stream_dedup.core.rules import SEARCH_RULES, Rules, judgement_of, mask_bits, most_probes
+from stream_dedup.core.rules import SEARCH_RULES, UPDATE, Rules, judgement_of, mask_bits, most_probes
 from stream_dedup.explain.side import Side, kind
 
 
@@ -151,7 +151,10 @@ class Explanation:
     def _judged(self) -> tuple[Verdict, str]:
         """The verdict and the reason, with the rules in force named in it."""
         verdict, reason = self._if_one_is_enough()
-        least = self.rules.copies
+        least, own = self.rules.copies, self.b.id
+        if verdict is Verdict.DUPLICATE and self.rules.recrawl == UPDATE and own is not None and own == self.a.id:
+            said = f"{reason}; but both have the id {own}, so {self.b.name} is an update of {self.a.name}"
+            return Verdict.UNIQUE, said
         if verdict is Verdict.DUPLICATE and least > 1:
             return Verdict.UNIQUE, f"{reason}; {least} near earlier articles make a duplicate, and {self.a.name} is one"
         return verdict, reason

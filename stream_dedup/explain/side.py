@@ -47,6 +47,8 @@ class Side:
     features: tuple[Feature, ...] | None = None
     sums: tuple[int, ...] | None = None
     unit: int = 1
+    id: str | None = None
+    """The article id; None where none is given."""
     withdrawn_at: LogOffset | None = None
     """Log offset of the withdrawal of an entry from an index, None of one that matches."""
 
@@ -149,5 +151,6 @@ def side_at(index: LogIndex, position: LogPosition) -> Side:
         signature=batch.signatures[row].tobytes(),
         margins=batch.margins[row],
         sketch=batch.sketches[row].tobytes(),
+        id=batch.id(row),
         withdrawn_at=index.withdrawn_at(position),
     )

@@ -24,7 +24,7 @@ from stream_dedup.core.model import Coordinates, LogPosition, SourceOffset
 from stream_dedup.explain.explain import Explanation, explain
 from stream_dedup.explain.side import Side, side_at, side_of_texts
 from stream_dedup.index import LogIndex
-from stream_dedup.serve.checking import GivenArticle, GivenObject, raw_of, refuse_unused
+from stream_dedup.serve.checking import NOT_LOGGED, GivenArticle, GivenObject, raw_of, refuse_unused
 from stream_dedup.serve.clusters import ServiceClusters
 from stream_dedup.serve.follower import LogFollower
 from stream_dedup.serve.problems import ProblemError, in_body, invalid, not_found, not_ready
@@ -155,7 +155,9 @@ def _side(maker: Fingerprinter, name: str, found: tuple[Article | None, Side | N
         assert entry is not None  # noqa: S101 - an article that is not logged has its text
         return entry
     side = side_of_texts(maker, name, article.texts, article.scope)
-    return side if entry is None else replace(side, withdrawn_at=entry.withdrawn_at)
+    if entry is None:
+        return replace(side, id=None if article.id == NOT_LOGGED else article.id)
+    return replace(side, id=entry.id, withdrawn_at=entry.withdrawn_at)
 
 
 def _check_length(name: str, article: Article | None) -> None:

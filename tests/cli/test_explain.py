@@ -142,6 +142,21 @@ def test_files_and_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "--records" in capsys.readouterr().err
 
 
+def test_a_record_is_an_update_of_one_with_its_id(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of another record and of an article of an index, under the configured rule; a record without an id is of none."""
+    config, index = tmp_path / "c.toml", tmp_path / "index"
+    config.write_text('[match]\nrecrawl = "update"\n', "utf-8")
+    row = next(iter(records(3, 1)))
+    record, unnamed = (json.dumps(one) for one in ({"id": row["id"], "text": row["text"]}, {"text": row["text"]}))
+    path, flags = write(tmp_path / "a.jsonl", iter([row])), ("--config", str(config), "--records")
+    outputs = ["--unique", "/dev/null", "--duplicate", "/dev/null"]
+    assert run(["filter", "--config", str(config), "--index", str(index), *outputs, str(path)]) == 0
+    for a in ([record], ["--index", str(index), "--id", row["id"]]):
+        assert f"both have the id {row['id']}" in explained(capsys, *flags, *a, record)["reason"]
+        assert explained(capsys, *flags, *a, unnamed)["verdict"] == "duplicate"
+    assert explained(capsys, *flags, unnamed, unnamed)["verdict"] == "duplicate"
+
+
 def test_kinds_of_text_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     """The shortest texts match their equals alone, and never a longer one."""
     long = "".join(row["text"] for row in records(1, 2))

@@ -159,6 +159,19 @@ def test_one_article_is_not_enough_where_the_rules_ask_for_more() -> None:
     assert explained.reason.endswith("; 3 near earlier articles make a duplicate, and A is one")
 
 
+@pytest.mark.parametrize("copies", [1, 3])
+def test_a_later_version_of_an_article_is_an_update(copies: int) -> None:
+    """Under the rule that says so, however many copies make a duplicate; articles without an id are none of another."""
+    one = replace(side("A", WORDS), id="4711")
+    rules = directed_rules(recrawl="update", copies=copies)
+    explained = explain(one, replace(one, name="B"), rules)
+    assert explained.verdict is Verdict.UNIQUE
+    assert explained.reason.endswith("; but both have the id 4711, so B is an update of A")
+    for a, b in ((one, replace(one, id="4712")), (replace(one, id=None), replace(one, id=None))):
+        assert explain(a, b, replace(rules, copies=1)).verdict is Verdict.DUPLICATE
+    assert explain(one, one, replace(rules, recrawl="duplicate", copies=1)).verdict is Verdict.DUPLICATE
+
+
 def test_kinds_and_scopes_never_match() -> None:
     """Equal features and yet unique, and the reason says which."""
     long, short = side("A", WORDS), side("B", WORDS, Status.EXACT)

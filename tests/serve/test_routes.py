@@ -222,6 +222,22 @@ def test_a_withdrawn_article_is_explained_as_withdrawn(tmp_path: Path, is_gone: 
     assert f"was withdrawn at log offset {at}" in answer["reason"]
 
 
+def test_a_later_version_is_explained_as_an_update(tmp_path: Path) -> None:
+    """Of a logged article and of a given one with its id; articles without an id are no versions of each other."""
+    made = MemoryService(tmp_path, match={"recrawl": "update"})
+    made.begin_log()
+    made.log_articles([json.dumps({"id": "a", "text": STORY}).encode()])
+    source = {"topic_id": str(UUID(bytes=made.topic_id)), "partition": 0, "offset": 0, "topic": TOPIC}
+    own, unnamed = {"id": "a", "text": STORY}, {"text": STORY}
+    with made.serve():
+        said = [
+            made.call("POST", "/v1/explain", {"a": a, "b": b}).json["verdict"]
+            for a in ({"source": source}, own, unnamed)
+            for b in (own, unnamed)
+        ]
+    assert said == ["unique", "duplicate", "unique", "duplicate", "duplicate", "duplicate"]
+
+
 def test_the_text_of_a_topic_that_was_recreated_is_not_shown(service: MemoryService) -> None:
     """Its offsets denote other records now."""
     topic = service.cluster.topics[TOPIC]
