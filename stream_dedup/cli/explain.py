@@ -89,6 +89,8 @@ def command(  # noqa: PLR0917 - one argument for each flag
     from stream_dedup.explain.side import side_of_texts  # noqa: PLC0415 - as above
 
     _check(ids, texts, words, index)
+    if scope is not None and (records or words):
+        raise UserError("--in-scope is for texts: a record has its own scope (input.scope_field), and words have none")
     maker, rules = _maker(config, weights)
     sides: list[Side] = []
     if index is not None:

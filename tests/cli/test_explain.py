@@ -179,6 +179,8 @@ def test_kinds_of_text_are_named(capsys: pytest.CaptureFixture[str]) -> None:
         (["@no-such-file", "text"], "no-such-file"),
         (["--words", "a b"], "texts and ids given: 1"),
         (["--records", "{}", "{}"], "text field text is missing"),
+        (["--in-scope", "a", "--records", '{"text": "a"}', '{"text": "b"}'], "--in-scope is for texts"),
+        (["--in-scope", "a", "--words", "a b", "--words", "b c"], "--in-scope is for texts"),
         (["--profile", "simhas", "a", "b"], "match.profile"),
     ],
 )
