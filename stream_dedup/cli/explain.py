@@ -173,4 +173,6 @@ def _record(config: Config, name: str, text: str) -> tuple[tuple[str | tuple[str
 
 def _content(given: str, form: InputForm) -> str:
     """Return a text as given, or the content of the file that it names."""
+    if given == "@":
+        raise UserError("@ names no file: give its name after it, as in @new.txt")
     return read_text(given[1:], form) if given.startswith("@") else printable(given)

@@ -181,6 +181,7 @@ def test_kinds_of_text_are_named(capsys: pytest.CaptureFixture[str]) -> None:
         (["--records", "{}", "{}"], "text field text is missing"),
         (["--in-scope", "a", "--records", '{"text": "a"}', '{"text": "b"}'], "--in-scope is for texts"),
         (["--in-scope", "a", "--words", "a b", "--words", "b c"], "--in-scope is for texts"),
+        (["@", "text"], "@ names no file"),
         (["--profile", "simhas", "a", "b"], "match.profile"),
     ],
 )
