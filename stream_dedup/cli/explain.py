@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from stream_dedup.explain.side import Side
 
 SIDES = 2
+_NO_ID = "(no id)"
+"""Id of a record that gives none."""
 _BETWEEN_WORDS = re.compile(r"[\s,，、]+")
 
 
@@ -36,7 +38,7 @@ _BETWEEN_WORDS = re.compile(r"[\s,，、]+")
     "--index",
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="Index that contains the article; its worker must be stopped.",
+    help="Index with the article and the rules; its worker must be stopped.",
 )
 @click.option("--words", metavar="WORDS", multiple=True, help="The words of A, then those of B: 'a b b', 'a b c'.")
 @click.option(
@@ -66,7 +68,7 @@ def command(  # noqa: PLR0917 - one argument for each flag
 
     A and B are texts, or @FILE for the content of a file. --id takes an article of a kept index
     in place of A. The index contains no texts: only the signature, margins, blocks and distances of such an article
-    are shown.
+    are shown. With --index, the rules are those in force in it; the profile must have its scheme.
 
     The report has the verdict with its reason; the cosine of the weights and the estimate by the signatures; the
     blocks that agree; the look-up of B's plan that finds A, or the length of a plan that would; and for each text its
@@ -87,16 +89,20 @@ def command(  # noqa: PLR0917 - one argument for each flag
     from stream_dedup.explain.side import side_of_texts  # noqa: PLC0415 - as above
 
     _check(ids, texts, words, index)
+    if scope is not None and (records or words):
+        raise UserError("--in-scope is for texts: a record has its own scope (input.scope_field), and words have none")
     maker, rules = _maker(config, weights)
-    sides = [] if index is None or not ids else _held(config, index, ids, rules)
+    sides: list[Side] = []
+    if index is not None:
+        sides, rules = _held(config, index, ids, rules)
     names = ("A", "B")[len(sides) :]  # ids come before texts, and the first one is A
     if words:
         shown = texts or (None,) * len(words)
         sides += [_side_of_words(maker, *one) for one in zip(names, words, shown, strict=True)]
     for name, given in () if words else zip(names, texts, strict=True):
         text = _content(given, form)
-        parts = _record(config, name, text) if records else (_text(config, text), scope)
-        sides.append(side_of_texts(maker, name, *parts))
+        parts, own = _record(config, name, text) if records else ((_text(config, text), scope), None)
+        sides.append(replace(side_of_texts(maker, name, *parts), id=own))
     a, b = sides
     explanation = explain(a, b, rules)
     if as_json:
@@ -126,15 +132,15 @@ def _maker(config: Config, weights: str | None) -> tuple[Fingerprinter, Rules]:
     return Fingerprinter(settings), replace(rules_of(config), scheme=scheme_of(settings))
 
 
-def _held(config: Config, path: Path, ids: tuple[str, ...], rules: Rules) -> list[Side]:
-    """Return the articles of the index."""
+def _held(config: Config, path: Path, ids: tuple[str, ...], rules: Rules) -> tuple[list[Side], Rules]:
+    """Return the articles of the index, and the rules in force in it; those given where it has none yet."""
     from stream_dedup.explain.side import side_of_id  # noqa: PLC0415 - as below
     from stream_dedup.index import LogIndex  # noqa: PLC0415 - loads RocksDB
 
     # No look-up is made, so nothing is loaded for it.
     settings = replace(index_settings_of(config), memory_mib=0)
     with LogIndex.read(path, scheme=rules.scheme, settings=settings) as index:
-        return [side_of_id(index, one, path) for one in ids]
+        return [side_of_id(index, one, path) for one in ids], index.rules or rules
 
 
 def _side_of_words(maker: Fingerprinter, name: str, words: str, text: str | None) -> Side:
@@ -153,18 +159,20 @@ def _text(config: Config, text: str) -> str:
     return text
 
 
-def _record(config: Config, name: str, text: str) -> tuple[tuple[str, ...], str | None]:
-    """Return the texts of the fields, and the scope, of a record."""
+def _record(config: Config, name: str, text: str) -> tuple[tuple[str | tuple[str, ...], str | None], str | None]:
+    """Return the texts of the fields and the scope of a record, and its id, if it has one."""
     from stream_dedup.core.decode import RawRecord, Rejection, decode  # noqa: PLC0415 - loads the core
     from stream_dedup.files.lines import MAX_LINE_BYTES  # noqa: PLC0415 - loads the core
 
-    record = RawRecord(None, text.encode("utf-8", "surrogatepass"), name)
+    record = RawRecord(None, text.encode("utf-8", "surrogatepass"), _NO_ID)
     article = decode(record, input_format_of(config, MAX_LINE_BYTES))
     if isinstance(article, Rejection):
         raise UserError(f"{name}: {article.reason}; give a JSON object as filter reads them")
-    return tuple(article.texts), article.scope
+    return (article.texts, article.scope), None if article.id == _NO_ID else article.id
 
 
 def _content(given: str, form: InputForm) -> str:
     """Return a text as given, or the content of the file that it names."""
+    if given == "@":
+        raise UserError("@ names no file: give its name after it, as in @new.txt")
     return read_text(given[1:], form) if given.startswith("@") else printable(given)

@@ -5,9 +5,9 @@ The order in one step, all on one thread:
     1  Every ``TOPICS_LOOK_S`` the topics are looked up: which partitions there are, under which id. A partition that is
        new, or whose topic was recreated, is read from its first offset; any other from the position of the store.
     2  The next committed outputs are read, and stored together with the positions behind them.
-    3  Now and then old articles are forgotten, clusters are counted, and changed clusters are published. All of it
-       waits until everything is read that was there at a look: a cluster may have a young article that is not read
-       yet, or be a part of another one.
+    3  Now and then old articles are forgotten, clusters are counted, and changed clusters are published. Nothing is
+       forgotten before everything is read that was there at the last look, each time: a cluster may have a young
+       article that is not read yet. The rest waits for that once, after a start: a cluster may be a part of another.
 
 What is read twice changes nothing, so every doubt is settled by reading again. Outputs that retention deleted before
 they were read are gone: the store remembers which, and a warning says so.
@@ -147,7 +147,10 @@ class ClusterFollower:
             raise PassingError(f"outputs that were to be read next are gone: {error}") from error
         except FencedError as error:
             raise self._fenced(error) from error
-        except (PassingError, UnreadableError):
+        except PassingError:
+            self._due.pop("look", None)  # it may be the look that failed, and an older one says less
+            raise
+        except UnreadableError:
             raise
         except PortError as error:
             brokers = self._config.kafka.brokers
@@ -167,7 +170,7 @@ class ClusterFollower:
         self._metrics.clusters_outputs.inc(count)
         # 3
         if self._has_caught_up:
-            if self._is_due("forget", FORGET_S):
+            if not self.state().lag and self._is_due("forget", FORGET_S):
                 self._store.forget(self._ports.clock.time_ms(), self._keep_ms)
             if self._is_due("count", COUNT_S):
                 self._metrics.clusters.set(self._store.cluster_count())

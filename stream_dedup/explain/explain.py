@@ -28,7 +28,7 @@ from stream_dedup.core.fingerprinter import Feature
 from stream_dedup.core.model import BLOCKS_PER_WORD, FINGERPRINT_BITS, Status, Verdict, signed, similarity
 from stream_dedup.core.near import NO_PLACE, Account, PairCheck
 from stream_dedup.core.probes import COSTS
-from stream_dedup.core.rules import SEARCH_RULES, Rules, mask_bits, most_probes
+from stream_dedup.core.rules import SEARCH_RULES, UPDATE, Rules, judgement_of, mask_bits, most_probes
 from stream_dedup.explain.side import Side, kind
 
 
@@ -151,13 +151,19 @@ class Explanation:
     def _judged(self) -> tuple[Verdict, str]:
         """The verdict and the reason, with the rules in force named in it."""
         verdict, reason = self._if_one_is_enough()
-        least = self.rules.copies
+        least, own = self.rules.copies, self.b.id
+        if verdict is Verdict.DUPLICATE and self.rules.recrawl == UPDATE and own is not None and own == self.a.id:
+            said = f"{reason}; but both have the id {own}, so {self.b.name} is an update of {self.a.name}"
+            return Verdict.UNIQUE, said
         if verdict is Verdict.DUPLICATE and least > 1:
             return Verdict.UNIQUE, f"{reason}; {least} near earlier articles make a duplicate, and {self.a.name} is one"
         return verdict, reason
 
     def _if_one_is_enough(self) -> tuple[Verdict, str]:
         """Return the verdict under rules by which one near article makes a duplicate."""
+        alone = judgement_of(self.b.status, self.rules, None, "").verdict
+        if alone is not Verdict.UNIQUE:
+            return alone, self._without_a_past()
         apart = self._apart()
         if apart:
             return Verdict.UNIQUE, apart
@@ -170,13 +176,22 @@ class Explanation:
         if self.a.withdrawn_at is not None:
             return f"{self.a.name} was withdrawn at log offset {self.a.withdrawn_at}, and no later article matches it"
         for side in (self.a, self.b):
-            if not signed(np.array([side.status], np.uint8))[0]:
+            if side.status is Status.FEATURELESS:
                 return f"{side.name} has no words, and such a text is near nothing"
+            if not signed(np.array([side.status], np.uint8))[0]:
+                return f"{side.name} is {kind(side)}, and nothing is near it"
         if self.a.scope_hash == self.b.scope_hash:
             return ""
         if self.a.status is not self.b.status:
             return f"{self.a.name} is {kind(self.a)} and {self.b.name} is {kind(self.b)}: these kinds never match"
         return "they are of different scopes, and articles match only within theirs"
+
+    def _without_a_past(self) -> str:
+        """Return why B's verdict is the same whatever was before it."""
+        if self.b.status is Status.FEATURELESS:
+            return f"{self.b.name} has no words, and the rules reject such a text"
+        withdraws = ": it withdraws an article" if self.b.status is Status.DELETE else ""
+        return f"{self.b.name} is {kind(self.b)}{withdraws}"
 
     def _near(self) -> Verdict:
         """Return the verdict of the check, where a look-up has found A."""

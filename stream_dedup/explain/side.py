@@ -47,6 +47,8 @@ class Side:
     features: tuple[Feature, ...] | None = None
     sums: tuple[int, ...] | None = None
     unit: int = 1
+    id: str | None = None
+    """The article id; None where none is given."""
     withdrawn_at: LogOffset | None = None
     """Log offset of the withdrawal of an entry from an index, None of one that matches."""
 
@@ -98,19 +100,20 @@ def kind(side: Side) -> str:
         Status.EXACT: "a text so short that its exact form decides",
         Status.FEATURELESS: "a text without words",
         Status.REJECTED: "unreadable",
+        Status.DELETE: "without a text",
     }
     return words[side.status]
 
 
 def side_of_id(index: LogIndex, article_id: str, where: object) -> Side:
-    """Return the newest entry with this id.
+    """Return the newest entry with this id; a copy of a logged article is none.
 
     Raises:
         UserError: the index has no such entry.
     """
     for offset in reversed(range(index.low_watermark, index.next_offset)):
         batch = _batch(index, LogOffset(offset))
-        row = None if batch is None else _row_of(batch, article_id)
+        row = None if batch is None else _row_of(index, LogOffset(offset), batch, article_id)
         if row is not None:
             return side_at(index, log_position(offset, row))
     raise UserError(
@@ -119,7 +122,7 @@ def side_of_id(index: LogIndex, article_id: str, where: object) -> Side:
 
 
 def _batch(index: LogIndex, offset: LogOffset) -> Batch | None:
-    """Return the batch at a log offset, or None if there is none of original entries."""
+    """Return the batch at a log offset, or None if there is none with original entries."""
     try:
         payload = index.entry(log_position(offset, 0))[0].payload
     except RefusedError:
@@ -127,12 +130,12 @@ def _batch(index: LogIndex, offset: LogOffset) -> Batch | None:
     return payload if isinstance(payload, Batch) else None
 
 
-def _row_of(batch: Batch, article_id: str) -> int | None:
-    """Return the last row with this id, or None."""
+def _row_of(index: LogIndex, offset: LogOffset, batch: Batch, article_id: str) -> int | None:
+    """Return the last signed original with this id, or None."""
     # Most records lack the id: a search through all their ids at once is fast.
     if article_id.encode("utf-8", "surrogatepass") not in batch.ids.joined:
         return None
-    rows = np.flatnonzero(signed(batch.statuses)).tolist()
+    rows = np.flatnonzero(index.numbered(offset)).tolist()
     return next((row for row in reversed(rows) if batch.id(row) == article_id), None)
 
 
@@ -148,5 +151,6 @@ def side_at(index: LogIndex, position: LogPosition) -> Side:
         signature=batch.signatures[row].tobytes(),
         margins=batch.margins[row],
         sketch=batch.sketches[row].tobytes(),
+        id=batch.id(row),
         withdrawn_at=index.withdrawn_at(position),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from stream_dedup.core.fingerprinter import Feature
-from stream_dedup.core.model import BLOCK_BITS, FINGERPRINT_BITS, Status
+from stream_dedup.core.model import BLOCK_BITS, FINGERPRINT_BITS, Status, Verdict
 from stream_dedup.core.near import Forms
 from stream_dedup.core.probes import SURE_SIEVE_BITS, WORD_SIEVE_BITS
 from stream_dedup.core.rules import SEARCH_RULES
@@ -42,9 +42,12 @@ def lines(explanation: Explanation, width: int, features: int = SHOWN_FEATURES) 
 
 
 def _verdict(explanation: Explanation) -> str:
-    if explanation.verdict == "duplicate":
-        return f"a DUPLICATE of {explanation.a.name}"
-    return f"UNIQUE beside {explanation.a.name}"
+    return {
+        Verdict.DUPLICATE: f"a DUPLICATE of {explanation.a.name}",
+        Verdict.UNIQUE: f"UNIQUE beside {explanation.a.name}",
+        Verdict.REJECTED: "REJECTED",
+        Verdict.DELETE: "a DELETE",
+    }[explanation.verdict]
 
 
 def _rules(explanation: Explanation) -> Iterator[str]:

@@ -32,7 +32,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from stream_dedup.core.arrays import I64, U64
+from stream_dedup.core.arrays import I64, U64, Bools
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.entry import Batch, LogRecord, encode
 from stream_dedup.core.fingerprinter import Fingerprints
@@ -285,6 +285,10 @@ class LogIndex:
     def entry(self, position: LogPosition) -> tuple[LogRecord, int]:
         """Return the record and the row of an entry; RefusedError where it is not held."""
         return self._applied.rows.get(log_offset_of(position)).record, row_of(position)
+
+    def numbered(self, offset: LogOffset) -> Bools:
+        """Return which entries of a log record are signed originals; raises as ``entry``."""
+        return self._applied.rows.get(offset).numbered
 
     def id_of(self, position: LogPosition) -> str:
         """Return the article id of an entry that a search found; CorruptError where the log has none there."""

@@ -2,7 +2,7 @@
 
 A logged article is named by its source coordinates, or by its article id, which the clusters know. Its text is read
 from the source topic; if it is not there any more, only what the log holds of it is explained: signature, blocks,
-distances.
+distances. Whether it was withdrawn, the log says in either case.
 
 The explanations are made in a thread of their own, one after the other; ``MAX_EXPLAINED`` bounds what one takes.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from dataclasses import replace
 
 import numpy as np
 from pydantic import ConfigDict, Field, model_validator
@@ -22,7 +23,8 @@ from stream_dedup.core.fingerprinter import Fingerprinter
 from stream_dedup.core.model import Coordinates, LogPosition, SourceOffset
 from stream_dedup.explain.explain import Explanation, explain
 from stream_dedup.explain.side import Side, side_at, side_of_texts
-from stream_dedup.serve.checking import GivenArticle, GivenObject, raw_of, refuse_unused
+from stream_dedup.index import LogIndex
+from stream_dedup.serve.checking import NOT_LOGGED, GivenArticle, GivenObject, raw_of, refuse_unused
 from stream_dedup.serve.clusters import ServiceClusters
 from stream_dedup.serve.follower import LogFollower
 from stream_dedup.serve.problems import ProblemError, in_body, invalid, not_found, not_ready
@@ -101,7 +103,7 @@ class Explainer:
             raise not_ready(position.detail)
         rules = position.rules
         a, b = [await self._found(name, one) for name, one in (("a", request.a), ("b", request.b))]
-        for name, article in (("a", a), ("b", b)):
+        for name, (article, _) in (("a", a), ("b", b)):
             _check_length(name, article)
         maker = self._fingerprinter.get().texts
         return await self._lane.run(lambda: explain(_side(maker, "A", a), _side(maker, "B", b), rules))
@@ -110,24 +112,16 @@ class Explainer:
         """End the thread."""
         self._lane.close()
 
-    async def _found(self, name: str, given: ExplainedArticle) -> Article | Side:
-        """Return an article with its text, or the entry of a logged one whose text is gone."""
+    async def _found(self, name: str, given: ExplainedArticle) -> tuple[Article | None, Side | None]:
+        """Return an article with its text, where that is known, and the entry of a logged one."""
         if given.is_given:
-            return self._given(name, given)
+            return self._given(name, given), None
         topic, at = await asyncio.to_thread(self._named, name, given)
-        positions = await asyncio.wrap_future(
-            self._follower.ask(
-                lambda index: index.logged_positions(at.topic_id, at.partition, np.array([at.offset], np.int64))
-            )
-        )
-        if positions[0] < 0:
+        entry = await asyncio.wrap_future(self._follower.ask(lambda index: _entry(index, at)))
+        if entry is None:
             raise not_found(f"{name}: the log has no such article, or has forgotten it")
-        if topic is not None:
-            found = (await self._texts.read([(topic, at)]))[at]
-            if found.article is not None:
-                return found.article
-        at_log = LogPosition(int(positions[0]))
-        return await asyncio.wrap_future(self._follower.ask(lambda index: side_at(index, at_log)))
+        found = (await self._texts.read([(topic, at)]))[at] if topic is not None else None
+        return (None if found is None else found.article), entry
 
     def _given(self, name: str, given: ExplainedArticle) -> Article:
         refuse_unused(given, (name,), self._format)
@@ -149,12 +143,25 @@ class Explainer:
         return found[0].topic, found[0].coordinates
 
 
-def _side(maker: Fingerprinter, name: str, article: Article | Side) -> Side:
-    return article if isinstance(article, Side) else side_of_texts(maker, name, article.texts, article.scope)
+def _entry(index: LogIndex, at: Coordinates) -> Side | None:
+    """Return the entry of a logged article, None where the log has none."""
+    position = index.logged_positions(at.topic_id, at.partition, np.array([at.offset], np.int64))[0]
+    return None if position < 0 else side_at(index, LogPosition(int(position)))
 
 
-def _check_length(name: str, article: Article | Side) -> None:
-    characters = 0 if isinstance(article, Side) else sum(map(len, article.texts))
+def _side(maker: Fingerprinter, name: str, found: tuple[Article | None, Side | None]) -> Side:
+    article, entry = found
+    if article is None:
+        assert entry is not None  # noqa: S101 - an article that is not logged has its text
+        return entry
+    side = side_of_texts(maker, name, article.texts, article.scope)
+    if entry is None:
+        return replace(side, id=None if article.id == NOT_LOGGED else article.id)
+    return replace(side, id=entry.id, withdrawn_at=entry.withdrawn_at)
+
+
+def _check_length(name: str, article: Article | None) -> None:
+    characters = 0 if article is None else sum(map(len, article.texts))
     if characters > MAX_EXPLAINED:
         raise _invalid_article(name, f"{characters} characters; at most {MAX_EXPLAINED} are explained")
 

@@ -249,7 +249,9 @@ def _offsets(now: Snapshot) -> Iterator[GroupFinding]:
     present = [each for each in now.partitions if not each.is_stale]
     found = {
         FindingCode.NO_OFFSET: [each for each in own if each.committed is None and each.end > each.first],
-        FindingCode.DELETED_UNJUDGED: [each for each in present if (each.committed or each.first) < each.first],
+        FindingCode.DELETED_UNJUDGED: [
+            each for each in present if each.committed is not None and each.committed < each.first
+        ],
         FindingCode.OFFSET_BEYOND: [each for each in present if (each.committed or 0) > each.end],
         FindingCode.OFFSET_STALE: [each for each in now.partitions if each.is_stale],
     }

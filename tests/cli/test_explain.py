@@ -105,6 +105,17 @@ def test_an_id_of_a_kept_index(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert (both["b"]["name"], both["distance"]) == ("a5", said["distance"])
 
 
+def test_the_rules_of_an_index_are_those_in_force_in_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of its last call, whatever the configuration says; of two given texts as well."""
+    index, row = tmp_path / "index", next(iter(records(3, 1)))
+    path, profile = write(tmp_path / "a.jsonl", iter([row])), write_profile(tmp_path, "article", search={"limit": 20})
+    flags = ["--index", str(index), "--unique", "/dev/null", "--duplicate", "/dev/null"]
+    assert run(["filter", "--profile", profile, *flags, str(path)]) == 0
+    for texts in (["--id", row["id"], "text"], ["one text", "text"]):
+        assert explained(capsys, "--index", str(index), *texts)["rules"]["limit"] == 20
+    assert explained(capsys, "one text", "text")["rules"]["limit"] != 20
+
+
 def test_the_newest_of_several_with_one_id(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A re-crawl stands for its id, in a later call as well."""
     rows = [{**row, "id": "same"} for row in records(8, 4)]
@@ -131,6 +142,21 @@ def test_files_and_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "--records" in capsys.readouterr().err
 
 
+def test_a_record_is_an_update_of_one_with_its_id(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of another record and of an article of an index, under the configured rule; a record without an id is of none."""
+    config, index = tmp_path / "c.toml", tmp_path / "index"
+    config.write_text('[match]\nrecrawl = "update"\n', "utf-8")
+    row = next(iter(records(3, 1)))
+    record, unnamed = (json.dumps(one) for one in ({"id": row["id"], "text": row["text"]}, {"text": row["text"]}))
+    path, flags = write(tmp_path / "a.jsonl", iter([row])), ("--config", str(config), "--records")
+    outputs = ["--unique", "/dev/null", "--duplicate", "/dev/null"]
+    assert run(["filter", "--config", str(config), "--index", str(index), *outputs, str(path)]) == 0
+    for a in ([record], ["--index", str(index), "--id", row["id"]]):
+        assert f"both have the id {row['id']}" in explained(capsys, *flags, *a, record)["reason"]
+        assert explained(capsys, *flags, *a, unnamed)["verdict"] == "duplicate"
+    assert explained(capsys, *flags, unnamed, unnamed)["verdict"] == "duplicate"
+
+
 def test_kinds_of_text_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     """The shortest texts match their equals alone, and never a longer one."""
     long = "".join(row["text"] for row in records(1, 2))
@@ -153,6 +179,9 @@ def test_kinds_of_text_are_named(capsys: pytest.CaptureFixture[str]) -> None:
         (["@no-such-file", "text"], "no-such-file"),
         (["--words", "a b"], "texts and ids given: 1"),
         (["--records", "{}", "{}"], "text field text is missing"),
+        (["--in-scope", "a", "--records", '{"text": "a"}', '{"text": "b"}'], "--in-scope is for texts"),
+        (["--in-scope", "a", "--words", "a b", "--words", "b c"], "--in-scope is for texts"),
+        (["@", "text"], "@ names no file"),
         (["--profile", "simhas", "a", "b"], "match.profile"),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ import pytest
 from stream_dedup.clusters.model import DAY_MS, HOUR_MS, MINUTE_MS, Window, cluster_id_of
 from stream_dedup.clusters.store import ClusterStore
 from stream_dedup.core.model import Verdict
+from stream_dedup.ports import PassingError
 from tests.clusters.checking import refuse_wrong_tables, stored_first
 from tests.clusters.following import GroupWorld, last_values
 from tests.clusters.outputs import (
@@ -168,6 +169,38 @@ def test_nothing_is_forgotten_before_the_outputs_are_read(
         process.run()
         found = stored_first(process.store)
         assert found[at(2)] == at(0), found
+
+
+@pytest.mark.parametrize("is_looked", [True, False])
+def test_nothing_is_forgotten_while_outputs_are_behind(
+    memory_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_looked: bool
+) -> None:
+    """A broker that was away for long, and the look failed or the outputs come a moment later: as after a start."""
+    group = GroupWorld(memory_world, tmp_path, keep="8d")
+    now = memory_world.time_ms()
+    old = [LoggedArticle(at(0), None, Verdict.UNIQUE, now - KEEP_MS - DAY_MS)]
+    old.append(LoggedArticle(at(1), at(0), Verdict.DUPLICATE, now - KEEP_MS - DAY_MS))
+    group.write(old)
+    with closing(group.open()) as process:
+        with monkeypatch.context() as patch:
+            patch.setattr(process.store, "forget", lambda *_: 0)  # they were young then
+            process.run()
+        group.write([LoggedArticle(at(2), at(1), Verdict.DUPLICATE, now)])
+        process.follower._due.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(process.ports.follower, "poll", lambda _: {})
+            if not is_looked:
+                patch.setattr(process.ports.offsets, "topic_ids", fail)
+            for _ in range(2):
+                with suppress(PassingError):
+                    process.follower.step()
+        process.run()
+        found = stored_first(process.store)
+        assert found[at(2)] == at(0), found
+
+
+def fail(_topics: object) -> None:
+    raise PassingError("no broker")
 
 
 def test_a_cluster_that_is_forgotten_before_it_is_published_leaves_the_topic(

@@ -159,6 +159,19 @@ def test_one_article_is_not_enough_where_the_rules_ask_for_more() -> None:
     assert explained.reason.endswith("; 3 near earlier articles make a duplicate, and A is one")
 
 
+@pytest.mark.parametrize("copies", [1, 3])
+def test_a_later_version_of_an_article_is_an_update(copies: int) -> None:
+    """Under the rule that says so, however many copies make a duplicate; articles without an id are none of another."""
+    one = replace(side("A", WORDS), id="4711")
+    rules = directed_rules(recrawl="update", copies=copies)
+    explained = explain(one, replace(one, name="B"), rules)
+    assert explained.verdict is Verdict.UNIQUE
+    assert explained.reason.endswith("; but both have the id 4711, so B is an update of A")
+    for a, b in ((one, replace(one, id="4712")), (replace(one, id=None), replace(one, id=None))):
+        assert explain(a, b, replace(rules, copies=1)).verdict is Verdict.DUPLICATE
+    assert explain(one, one, replace(rules, recrawl="duplicate", copies=1)).verdict is Verdict.DUPLICATE
+
+
 def test_kinds_and_scopes_never_match() -> None:
     """Equal features and yet unique, and the reason says which."""
     long, short = side("A", WORDS), side("B", WORDS, Status.EXACT)
@@ -175,6 +188,28 @@ def test_a_text_without_words_is_near_nothing() -> None:
     explanation = explain(nothing, replace(nothing, name="B"), directed_rules())
     assert (explanation.verdict, explanation.cosine) == (Verdict.UNIQUE, None)
     assert explanation.reason.startswith("A has no words")
+
+
+@pytest.mark.parametrize(
+    ("status", "featureless", "verdict", "reason", "said"),
+    [
+        (Status.FEATURELESS, "unique", "unique", "B has no words, and such a text is near nothing", "UNIQUE beside A"),
+        (Status.FEATURELESS, "rejected", "rejected", "B has no words, and the rules reject such a text", "REJECTED"),
+        (Status.REJECTED, "unique", "rejected", "B is unreadable", "REJECTED"),
+        (Status.DELETE, "unique", "delete", "B is without a text: it withdraws an article", "a DELETE"),
+    ],
+)
+def test_what_has_no_signature(status: Status, featureless: str, verdict: str, reason: str, said: str) -> None:
+    """As B it has the verdict of the rules, whatever A is; as A, a later text is unique, and neither kind has words."""
+    a, b = side("A", WORDS), Side("B", status, 0, bytes(32), np.zeros(32, np.uint8), sketch=bytes(16))
+    rules = directed_rules(featureless=featureless)
+    explained = explain(a, b, rules)
+    assert (explained.verdict, explained.reason) == (verdict, reason)
+    assert next(lines(explained, 120)) == f"B is {said}: {reason}."
+    before = explain(b, a, rules)
+    assert before.verdict is Verdict.UNIQUE
+    assert ("has no words" in before.reason) is (status is Status.FEATURELESS)
+    assert any(line.startswith("B: ") for line in lines(before, 120))
 
 
 @pytest.mark.parametrize(("bits", "verdict"), [([], Verdict.DUPLICATE), ([200], Verdict.UNIQUE)])

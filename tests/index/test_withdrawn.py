@@ -189,3 +189,16 @@ def test_explain_says_that_an_entry_is_withdrawn(tmp_path: Path) -> None:
     explained = explain(hidden, matching, rules())
     assert explained.verdict is Verdict.UNIQUE
     assert explained.reason == "articles-0-1 was withdrawn at log offset 4, and no later article matches it"
+
+
+def test_explain_takes_the_original_of_an_article_that_was_logged_twice(tmp_path: Path) -> None:
+    """A later copy, beside a new article, is no entry of the index: what was withdrawn stays so."""
+    log = LogOfTest()
+    log.add(rules())
+    log.articles(A, first=0)
+    log.articles(A, ~A & (1 << 64) - 1, first=0)
+    log.add(withdrawal((1, 0)))
+    log.articles(A, first=2)
+    assert said(log.plain()) == ["u", "u", "u"]
+    with opened(tmp_path, log.records) as index:
+        assert side_of_id(index, "articles-0-0", tmp_path).withdrawn_at == 3

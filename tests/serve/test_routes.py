@@ -6,15 +6,18 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote, unquote
+from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_dedup.core.model import Coordinates, Judgement, SourceOffset
+from stream_dedup.core.entry import Withdrawal
+from stream_dedup.core.model import Coordinates, Judgement, LogOffset, SourceOffset, log_position
 from stream_dedup.ports import Partition
 from stream_dedup.serve.follower import TopicPorts
 from stream_dedup.serve.reading import SourceTexts, TextAbsence
@@ -201,6 +204,38 @@ def test_a_logged_article_whose_text_is_gone_is_explained_by_its_entry(service: 
         source.start = start
     assert (answer.json["verdict"], answer.json["a"]["text"], answer.json["a"]["sums"]) == ("duplicate", None, None)
     assert (shown["text"], shown["text_missing"]) == (None, "the source topic has no such record any more")
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_a_withdrawn_article_is_explained_as_withdrawn(tmp_path: Path, is_gone: bool) -> None:
+    """Whether its text is still in the source topic or not; the log has its entry after the rules."""
+    made = MemoryService(tmp_path)
+    made.begin_log()
+    entry = log_position(LogOffset(made.log_articles([json.dumps({"id": "a", "text": STORY}).encode()])), 0)
+    at = made.append(Withdrawal((entry,)))
+    source = {"topic_id": str(UUID(bytes=made.topic_id)), "partition": 0, "offset": 0, "topic": TOPIC}
+    with made.serve():
+        made.cluster.partition(Partition(TOPIC, 0)).start = int(is_gone)
+        answer = made.call("POST", "/v1/explain", {"a": {"source": source}, "b": {"text": STORY}}).json
+    assert (answer["verdict"], answer["a"]["withdrawn_at"]) == ("unique", at)
+    assert answer["a"]["text"] == (None if is_gone else STORY)
+    assert f"was withdrawn at log offset {at}" in answer["reason"]
+
+
+def test_a_later_version_is_explained_as_an_update(tmp_path: Path) -> None:
+    """Of a logged article and of a given one with its id; articles without an id are no versions of each other."""
+    made = MemoryService(tmp_path, match={"recrawl": "update"})
+    made.begin_log()
+    made.log_articles([json.dumps({"id": "a", "text": STORY}).encode()])
+    source = {"topic_id": str(UUID(bytes=made.topic_id)), "partition": 0, "offset": 0, "topic": TOPIC}
+    own, unnamed = {"id": "a", "text": STORY}, {"text": STORY}
+    with made.serve():
+        said = [
+            made.call("POST", "/v1/explain", {"a": a, "b": b}).json["verdict"]
+            for a in ({"source": source}, own, unnamed)
+            for b in (own, unnamed)
+        ]
+    assert said == ["unique", "duplicate", "unique", "duplicate", "duplicate", "duplicate"]
 
 
 def test_the_text_of_a_topic_that_was_recreated_is_not_shown(service: MemoryService) -> None:

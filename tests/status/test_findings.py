@@ -68,6 +68,7 @@ HARMS: list[tuple[dict[str, Any], str, str]] = [
     ({"partitions": (replace(FIRST, owner=None),)}, "no worker reads articles-0", "--input"),
     ({"partitions": (replace(FIRST, committed=None),)}, "articles-0: no committed offset", "--to logged"),
     ({"partitions": (replace(FIRST, first=95),)}, "deleted before they were judged", "--to beginning"),
+    ({"partitions": (replace(FIRST, first=95, committed=0),)}, "articles-0: articles behind", "--to beginning"),
     ({"partitions": (replace(FIRST, committed=101),)}, "it lost records", "--to end"),
     ({"hanging": ("news-9",)}, "hold back readers: news-9", "transaction_timeout_s"),
     ({"out_of_sync": {ONE: (1, 3)}}, "articles-0: 1 of 3 replicas are in sync", "brokers"),
