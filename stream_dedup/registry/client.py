@@ -39,6 +39,10 @@ class UnknownSchemaError(Exception):
     """The registry answers that it has no schema with this id; it may have one later."""
 
 
+class SchemaProblemError(Exception):
+    """A schema that cannot be used; the message says why, in a few words."""
+
+
 class Reference(NamedTuple):
     """A schema that another one refers to."""
 
@@ -85,6 +89,7 @@ class RegistryClient:
 
         Raises:
             UnknownSchemaError: the registry has none.
+            SchemaProblemError: it refers to too many others.
             RegistryAwayError: it did not answer.
             UserError: it refuses this client, or is no schema registry.
         """
@@ -103,7 +108,7 @@ class RegistryClient:
                 continue
             seen.add(name)
             if len(seen) > MAX_REFERENCES:
-                self._give_up(f"a schema that refers to more than {MAX_REFERENCES} others")
+                raise SchemaProblemError(f"it refers to more than {MAX_REFERENCES} others")
             found = self._get(f"/subjects/{quote(subject, safe='')}/versions/{version}")
             yield from self._references(found, seen)
             yield Reference(name, found["schema"])

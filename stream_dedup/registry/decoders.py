@@ -23,14 +23,10 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from stream_dedup.registry.client import Reference
+from stream_dedup.registry.client import Reference, SchemaProblemError
 
 Decode = Callable[[bytes], object]
 """The value that bytes are; raises any exception where they do not fit the schema."""
-
-
-class SchemaProblemError(Exception):
-    """A schema that cannot be used; the message says why, in a few words."""
 
 
 def avro_decoder(text: str, references: Sequence[Reference]) -> Decode:

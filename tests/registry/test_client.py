@@ -12,7 +12,7 @@ import pytest
 
 from stream_dedup.errors import UserError
 from stream_dedup.registry import client as module
-from stream_dedup.registry.client import RegistryAwayError, RegistryClient, UnknownSchemaError
+from stream_dedup.registry.client import RegistryAwayError, RegistryClient, SchemaProblemError, UnknownSchemaError
 from tests.registry.fake import FakeRegistry
 from tests.registry.records import AVRO, registry_config
 
@@ -121,7 +121,7 @@ def test_references_end(fake: FakeRegistry, monkeypatch: pytest.MonkeyPatch) -> 
     assert [one.name for one in client(fake.url).schema(1).references] == ["n0"]
     many = [{"name": f"n{number}", "subject": f"s{number}", "version": 1} for number in range(6)]
     fake.register("many", {"schema": AVRO, "references": many})
-    with pytest.raises(RegistryAwayError, match="more than 5 others"):
+    with pytest.raises(SchemaProblemError, match="more than 5 others"):
         client(fake.url).schema(7)
 
 

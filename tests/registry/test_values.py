@@ -24,8 +24,9 @@ from stream_dedup.core.fingerprinter import EntryMaker, checksum
 from stream_dedup.core.model import Status
 from stream_dedup.core.reasons import DELETE, DELETE_WITHOUT_ID, DELETE_WITHOUT_KEY_FIELD, code_of
 from stream_dedup.errors import UnavailableError, UserError
-from stream_dedup.registry.client import Reference
-from stream_dedup.registry.decoders import SchemaProblemError, avro_decoder, message_path, protobuf_decoder
+from stream_dedup.registry import client
+from stream_dedup.registry.client import Reference, SchemaProblemError
+from stream_dedup.registry.decoders import avro_decoder, message_path, protobuf_decoder
 from stream_dedup.registry.values import RecordReader, other_format, schema_id_of
 from tests.registry.fake import FakeRegistry
 from tests.registry.records import (
@@ -269,6 +270,15 @@ def test_why_a_value_is_rejected(fake: FakeRegistry) -> None:
     assert code(fake, frame(4, b"\0"), "protobuf") == "unusable_schema"
     assert code(fake, frame(2, b"\x08\0"), "protobuf") == "not_of_schema"
     assert code(fake, frame(2, b"\x02\x02\x0a\xff"), "protobuf") == "not_of_schema"
+
+
+def test_a_schema_that_refers_to_too_many_is_unusable(fake: FakeRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It will never refer to fewer: its records are rejected, and do not wait."""
+    monkeypatch.setattr(client, "MAX_REFERENCES", 1)
+    references = [{"name": name, "subject": "a", "version": 1} for name in "ab"]
+    fake.register("a", {"schema": AVRO})
+    fake.register("b", {"schema": AVRO, "references": references})
+    assert code(fake, frame(2, b"")) == "unusable_schema"
 
 
 def test_an_entry_has_the_checksum_of_its_value(fake: FakeRegistry) -> None:
