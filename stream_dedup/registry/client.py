@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from functools import partial
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from itertools import chain
 from typing import Any, NamedTuple, NoReturn
 from urllib.parse import quote, urlsplit
 
@@ -96,9 +97,12 @@ class RegistryClient:
         found = self._get(f"/schemas/ids/{schema_id}")
         try:
             references = tuple(self._references(found, set()))
-            return RegisteredSchema(found.get("schemaType") or "AVRO", found["schema"], references)
-        except (KeyError, TypeError, AttributeError) as error:
+            made = RegisteredSchema(found.get("schemaType") or "AVRO", found["schema"], references)
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError, RecursionError) as error:
             self._give_up("an answer that is no schema", error)
+        if not all(isinstance(part, str) for part in (made.kind, made.text, *chain.from_iterable(references))):
+            self._give_up("an answer that is no schema")
+        return made
 
     def _references(self, schema: dict[str, Any], seen: set[str]) -> Iterator[Reference]:
         """Yield what a schema refers to, before that what this refers to; what was seen already is left out."""
@@ -118,7 +122,7 @@ class RegistryClient:
         if status == HTTPStatus.OK:
             try:
                 answer = json.loads(body)
-            except ValueError:
+            except (ValueError, RecursionError):
                 answer = None
             if isinstance(answer, dict):
                 return answer
@@ -178,6 +182,6 @@ def _error_code(body: bytes) -> int | None:
     """Return the code by which a registry says that it has no such schema; a server of another kind has none."""
     try:
         code = json.loads(body)["error_code"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
     return code if isinstance(code, int) and code // 100 == HTTPStatus.NOT_FOUND else None

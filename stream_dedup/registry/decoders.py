@@ -14,6 +14,7 @@ any other has its value, as the programs see it that read the message. Enums are
 
 from __future__ import annotations
 
+import errno
 import json
 import threading
 from collections.abc import Callable, Sequence
@@ -106,6 +107,8 @@ MAX_PATH_STEPS = 32
 """Messages within messages; the compiler allows no more."""
 MAX_VARINT_BYTES = 5
 _MAIN = "stream_dedup_schema.proto"
+_NO_NAMES = {errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG}
+"""What the system says of a name that is no file's, is too long, or is a file's here and a folder's there."""
 _compiling = threading.Lock()
 """The compiler is made for one call at a time."""
 _WRAPPERS = {
@@ -172,12 +175,7 @@ def _compiled(text: str, references: Sequence[Reference]) -> Any:  # noqa: ANN40
 
     with TemporaryDirectory() as folder, _compiling:
         for name, content in [(_MAIN, text), *references]:
-            path = PurePosixPath(name)
-            if path.is_absolute() or ".." in path.parts:
-                raise SchemaProblemError("an import outside of its folder")
-            target = Path(folder, path)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(content, "utf-8")
+            _write(folder, PurePosixPath(name), content)
         made = Path(folder, "descriptors")
         known = resources.files("grpc_tools") / "_proto"
         options = [f"-I{folder}", f"-I{known}", "--include_imports", f"--descriptor_set_out={made}", _MAIN]
@@ -188,6 +186,22 @@ def _compiled(text: str, references: Sequence[Reference]) -> Any:  # noqa: ANN40
     for file in files.file:
         pool.Add(file)
     return pool.FindFileByName(_MAIN)
+
+
+def _write(folder: str, path: PurePosixPath, content: str) -> None:
+    """Write a file of a schema; SchemaProblemError where its name or its text is that of no file."""
+    if path.is_absolute() or ".." in path.parts:
+        raise SchemaProblemError("an import outside of its folder")
+    target = Path(folder, path)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(content, "utf-8")
+    except ValueError as error:
+        raise SchemaProblemError("a name or a text that is not UTF-8 or has a zero in it") from error
+    except OSError as error:
+        if error.errno not in _NO_NAMES:
+            raise
+        raise SchemaProblemError("an import that cannot be the name of a file beside the others") from error
 
 
 def _plain(message: Any) -> object:  # noqa: ANN401 - as above

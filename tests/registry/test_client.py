@@ -71,6 +71,12 @@ def test_what_is_waited_for(fake: FakeRegistry, status: int) -> None:
         b"{}",
         b'{"schema": 3, "references": [{}]}',
         b'{"schema": 3, "references": 7}',
+        b'{"schema": {"type": "string"}}',
+        b'{"schema": "x", "schemaType": ["AVRO"]}',
+        b'{"schema": "x", "references": [{"name": "n", "subject": "s", "version": "latest"}]}',
+        b'{"schema": "x", "references": [{"name": "n", "subject": "s", "version": 1e999}]}',
+        b'{"schema": "x", "references": [{"name": "n", "subject": "\\ud800", "version": 1}]}',
+        b"[" * 200_000,
         b"\xff",
     ],
 )
@@ -87,7 +93,7 @@ def test_what_is_no_schema(fake: FakeRegistry, body: bytes) -> None:
 )
 def test_what_is_no_registry(fake: FakeRegistry, status: int, headers: dict[str, str], tmp_path: Path) -> None:
     """Another server, or another path. A redirection is not followed: the credentials would go with it."""
-    fake.answer = (status, headers, b"<html>")
+    fake.answer = (status, headers, b"[" * 200_000)
     token = tmp_path / "token"
     token.write_text("secret")
     with pytest.raises(UserError, match=f"no schema registry at .* with status {status}; check registry.url"):
@@ -109,6 +115,13 @@ def test_an_answer_without_end(fake: FakeRegistry, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(module, "MAX_ANSWER_BYTES", 1000)
     fake.answer = (200, {}, json.dumps({"schema": "x" * 2000}).encode())
     with pytest.raises(RegistryAwayError, match="more than 1000 bytes"):
+        client(fake.url).schema(1)
+
+
+def test_the_name_of_a_reference_is_a_text(fake: FakeRegistry) -> None:
+    """Another one is no answer of a registry."""
+    fake.register("a", {"schema": AVRO, "references": [{"name": 5, "subject": "a", "version": 1}]})
+    with pytest.raises(RegistryAwayError, match="an answer that is no schema"):
         client(fake.url).schema(1)
 
 

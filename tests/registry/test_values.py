@@ -448,6 +448,19 @@ def test_imports_stay_in_their_folder() -> None:
             protobuf_decoder(PROTOBUF, [Reference(name, PROTOBUF)])
 
 
+@pytest.mark.parametrize("names", [[""], ["a" * 300], ["a\0b"], ["\ud800"], ["a", "a/b"], ["a/b", "a"], ["a", "a/b/c"]])
+def test_an_import_that_can_be_no_file_is_a_problem_of_the_schema(names: list[str]) -> None:
+    """Its name is too long, no text of a file system, or that of a file here and of a folder there."""
+    with pytest.raises(SchemaProblemError):
+        protobuf_decoder(PROTOBUF, [Reference(name, PROTOBUF) for name in names])
+
+
+def test_a_schema_that_is_not_utf8_is_a_problem_of_the_schema() -> None:
+    """JSON can have half a character."""
+    with pytest.raises(SchemaProblemError, match="not UTF-8"):
+        protobuf_decoder(PROTOBUF + "// \ud800", [])
+
+
 AVRO_DECODE = avro_decoder(json.dumps(ANYTHING), ())
 PROTOBUF_DECODE = protobuf_decoder(PROTOBUF, ())
 
