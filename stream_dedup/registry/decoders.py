@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import threading
 from collections.abc import Callable, Sequence
 from importlib import resources
@@ -24,6 +25,7 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from stream_dedup.errors import UnavailableError, reason_of
 from stream_dedup.registry.client import Reference, SchemaProblemError
 
 Decode = Callable[[bytes], object]
@@ -124,6 +126,7 @@ def protobuf_decoder(text: str, references: Sequence[Reference]) -> Decode:
 
     Raises:
         SchemaProblemError: it cannot be used.
+        UnavailableError: it cannot be compiled in the temporary folder; this says nothing of the schema.
     """
     from google.protobuf import message_factory  # noqa: PLC0415 - an extra
 
@@ -171,21 +174,38 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 def _compiled(text: str, references: Sequence[Reference]) -> Any:  # noqa: ANN401 - protobuf is an extra
     """Return the descriptor of a file."""
     from google.protobuf import descriptor_pb2, descriptor_pool  # noqa: PLC0415 - an extra
-    from grpc_tools import protoc  # noqa: PLC0415 - an extra
 
-    with TemporaryDirectory() as folder, _compiling:
-        for name, content in [(_MAIN, text), *references]:
-            _write(folder, PurePosixPath(name), content)
-        made = Path(folder, "descriptors")
-        known = resources.files("grpc_tools") / "_proto"
-        options = [f"-I{folder}", f"-I{known}", "--include_imports", f"--descriptor_set_out={made}", _MAIN]
-        if protoc.main(["protoc", *options]) != 0:
-            raise SchemaProblemError("not a valid file of Protobuf")
-        files = descriptor_pb2.FileDescriptorSet.FromString(made.read_bytes())
+    try:
+        with TemporaryDirectory() as folder, _compiling:
+            for name, content in [(_MAIN, text), *references]:
+                _write(f"{folder}/files", PurePosixPath(name), content)
+            made = _descriptors(f"{folder}/files", f"{folder}/descriptors")
+    except (OSError, UnicodeEncodeError) as error:
+        reason = reason_of(error) if isinstance(error, OSError) else str(error)
+        raise UnavailableError(
+            f"temporary folder: no Protobuf schema can be compiled in it ({reason}); make room, or set TMPDIR to "
+            "another folder"
+        ) from error
     pool = descriptor_pool.DescriptorPool()
-    for file in files.file:
+    for file in descriptor_pb2.FileDescriptorSet.FromString(made).file:
         pool.Add(file)
     return pool.FindFileByName(_MAIN)
+
+
+def _descriptors(folder: str, target: str) -> bytes:
+    """Compile the files in a folder by way of a target beside it; OSError where these are what cannot be used."""
+    from grpc_tools import protoc  # noqa: PLC0415 - an extra
+
+    if os.pathsep in folder:
+        raise OSError(f"{folder}: the compiler takes {os.pathsep} for the end of a name")
+    known = resources.files("grpc_tools") / "_proto"
+    command = ["protoc", f"-I{folder}", f"-I{known}", "--include_imports", _MAIN]
+    if protoc.main([*command, f"--descriptor_set_out={target}"]) == 0:
+        return Path(target).read_bytes()
+    # Its answer does not say what failed: a schema that is valid where nothing is written is a valid one.
+    if protoc.main([*command, f"--descriptor_set_out={os.devnull}"]) == 0:
+        raise OSError(f"{target}: what was compiled cannot be written")
+    raise SchemaProblemError("not a valid file of Protobuf")
 
 
 def _write(folder: str, path: PurePosixPath, content: str) -> None:

@@ -117,6 +117,7 @@ class Schemas:
             UnknownSchemaError: as ``RegistryClient.schema``.
             RegistryAwayError: as there.
             UserError: as there.
+            UnavailableError: the temporary folder cannot be used.
         """
         found = self._decoders.get(schema_id)
         if found is not None:
@@ -127,7 +128,7 @@ class Schemas:
         """Do as ``load``, again while the registry does not answer; return None where it does not know the id.
 
         Raises:
-            UnavailableError: the registry did not answer in that time.
+            UnavailableError: the registry did not answer in that time, or as ``load``.
             UserError: as ``load``.
         """
         deadline = time.monotonic() + self._wait_s

@@ -240,6 +240,7 @@ class SchemaWatch(Watch):
 
         Raises:
             UserError: the registry refuses this client, or is not a schema registry.
+            UnavailableError: the temporary folder, in which schemas are compiled, cannot be used.
         """
         unknown, is_away = set[int](), False
         missing = [schema_id for schema_id in sorted(self._wanted) if schema_id not in self.schemas]

@@ -6,9 +6,12 @@ import datetime as dt
 import decimal
 import json
 import random
+import resource
+import tempfile
 import threading
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -27,7 +30,7 @@ from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.registry import client
 from stream_dedup.registry.client import Reference, SchemaProblemError
 from stream_dedup.registry.decoders import avro_decoder, message_path, protobuf_decoder
-from stream_dedup.registry.values import RecordReader, other_format, schema_id_of
+from stream_dedup.registry.values import RecordReader, Schemas, other_format, schema_id_of
 from tests.registry.fake import FakeRegistry
 from tests.registry.records import (
     AVRO,
@@ -459,6 +462,33 @@ def test_a_schema_that_is_not_utf8_is_a_problem_of_the_schema() -> None:
     """JSON can have half a character."""
     with pytest.raises(SchemaProblemError, match="not UTF-8"):
         protobuf_decoder(PROTOBUF + "// \ud800", [])
+
+
+@pytest.mark.parametrize("fault", ["full", "a:b", "gone", "\udcff"])
+def test_a_temporary_folder_that_cannot_be_used_is_no_problem_of_the_schema(
+    fake: FakeRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    """The message names what to set; the schema is there when the folder is."""
+    fake.register("p", {"schema": PROTOBUF + 'import "google/protobuf/descriptor.proto";', "schemaType": "PROTOBUF"})
+    made = Schemas(registry_config(fake.url, "protobuf"))
+    if fault != "gone":
+        (tmp_path / fault).mkdir()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with monkeypatch.context() as patched:
+        patched.setattr(tempfile, "tempdir", str(tmp_path / fault))
+        try:
+            if fault == "full":
+                resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+            with pytest.raises(UnavailableError, match=r"temporary folder: .* set TMPDIR"):
+                made.load(1)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert callable(made.load(1))
+
+
+def test_no_import_is_in_the_way_of_the_compiler() -> None:
+    """Its output has a folder of its own."""
+    assert callable(protobuf_decoder(PROTOBUF, [Reference("descriptors/x.proto", 'syntax = "proto3";')]))
 
 
 AVRO_DECODE = avro_decoder(json.dumps(ANYTHING), ())
