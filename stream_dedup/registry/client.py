@@ -12,10 +12,11 @@ from __future__ import annotations
 import base64
 import json
 import ssl
+import time
 from collections.abc import Iterator
 from functools import partial
 from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from itertools import chain
 from typing import Any, NamedTuple, NoReturn
 from urllib.parse import quote, urlsplit
@@ -25,6 +26,10 @@ from stream_dedup.errors import UserError
 
 REGISTRY_ANSWER_S = 5.0
 """Longest wait for a connection, and for each part of an answer."""
+WHOLE_ANSWER_S = 30.0
+"""Longest time that the body of an answer takes; a slow network has 16 MB in it. Then the registry is as one that does
+not answer, which is reported."""
+_PART_BYTES = 1 << 16
 MAX_ANSWER_BYTES = 16 << 20
 """A schema has some KB; registries refuse those of some MB."""
 MAX_REFERENCES = 200
@@ -146,7 +151,7 @@ class RegistryClient:
         try:
             connection.request("GET", self._path + path, headers={"Accept": _ACCEPT, **self._authorization()})
             answer = connection.getresponse()
-            body = answer.read(MAX_ANSWER_BYTES + 1)
+            body = self._body(answer)
         except ssl.SSLCertVerificationError as error:
             msg = f"the schema registry at {self.url} has a certificate that is not trusted ({error.verify_message}): "
             msg += "set registry.ssl_cafile to the certificates of its authority"
@@ -155,9 +160,19 @@ class RegistryClient:
             self._give_up(str(error) or type(error).__name__, error)
         finally:
             connection.close()
-        if len(body) > MAX_ANSWER_BYTES:
-            self._give_up(f"an answer of more than {MAX_ANSWER_BYTES} bytes")
         return answer.status, body
+
+    def _body(self, answer: HTTPResponse) -> bytes:
+        """Return the body of an answer, part by part: each may come in time, and the whole never."""
+        deadline = time.monotonic() + WHOLE_ANSWER_S
+        body = bytearray()
+        while part := answer.read1(_PART_BYTES):
+            body += part
+            if len(body) > MAX_ANSWER_BYTES:
+                self._give_up(f"an answer of more than {MAX_ANSWER_BYTES} bytes")
+            if time.monotonic() > deadline:
+                self._give_up(f"an answer that is not whole after {WHOLE_ANSWER_S:g} s")
+        return bytes(body)
 
     def _authorization(self) -> dict[str, str]:
         """Return the header with the credentials; a token is read each time, because something else renews it."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
+import socket
 import subprocess
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -116,6 +119,28 @@ def test_an_answer_without_end(fake: FakeRegistry, monkeypatch: pytest.MonkeyPat
     fake.answer = (200, {}, json.dumps({"schema": "x" * 2000}).encode())
     with pytest.raises(RegistryAwayError, match="more than 1000 bytes"):
         client(fake.url).schema(1)
+
+
+@pytest.mark.timeout(20)
+def test_an_answer_that_comes_byte_by_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each byte is in time; the whole is not waited for."""
+    monkeypatch.setattr(module, "WHOLE_ANSWER_S", 0.1)
+    ended = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection, suppress(OSError):
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+                while not ended.wait(0.02):
+                    connection.sendall(b" ")
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        with pytest.raises(RegistryAwayError, match=r"not whole after 0.1 s"):
+            client(f"http://127.0.0.1:{server.getsockname()[1]}").schema(1)
+        ended.set()
+        thread.join(20)
 
 
 def test_the_name_of_a_reference_is_a_text(fake: FakeRegistry) -> None:
