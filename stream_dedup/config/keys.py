@@ -322,7 +322,10 @@ def http_url(text: str) -> str:
     """Check the address of an HTTP service and return it; one with a password in it is refused without showing it."""
     try:
         parts = urlsplit(text)
-        is_url = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 0) >= 0
+        host = (parts.hostname or "").encode("idna").decode()
+        is_url = parts.scheme in {"http", "https"} and bool(host) and (parts.port or 0) >= 0
+        # http.client sends nothing else; what a path has besides is written with percent signs.
+        is_url = is_url and all("!" <= character <= "~" for character in host + parts.path)
     except ValueError:
         is_url = False
     if not is_url or parts.query or parts.fragment:

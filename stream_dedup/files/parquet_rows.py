@@ -30,7 +30,7 @@ _UNMADE = (ValueError, OverflowError, TypeError)
 """What such a value is where it is made."""
 
 
-def opened(file: Any, name: str) -> Any:  # noqa: ANN401 - pyarrow has no types; a path or a file
+def opened(file: IO[bytes], name: str) -> Any:  # noqa: ANN401 - pyarrow has no types
     """Return a Parquet file.
 
     Raises:

@@ -12,10 +12,12 @@ from __future__ import annotations
 import base64
 import json
 import ssl
+import time
 from collections.abc import Iterator
 from functools import partial
 from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from itertools import chain
 from typing import Any, NamedTuple, NoReturn
 from urllib.parse import quote, urlsplit
 
@@ -24,6 +26,10 @@ from stream_dedup.errors import UserError
 
 REGISTRY_ANSWER_S = 5.0
 """Longest wait for a connection, and for each part of an answer."""
+WHOLE_ANSWER_S = 30.0
+"""Longest time that the body of an answer takes; a slow network has 16 MB in it. Then the registry is as one that does
+not answer, which is reported."""
+_PART_BYTES = 1 << 16
 MAX_ANSWER_BYTES = 16 << 20
 """A schema has some KB; registries refuse those of some MB."""
 MAX_REFERENCES = 200
@@ -37,6 +43,10 @@ class RegistryAwayError(Exception):
 
 class UnknownSchemaError(Exception):
     """The registry answers that it has no schema with this id; it may have one later."""
+
+
+class SchemaProblemError(Exception):
+    """A schema that cannot be used; the message says why, in a few words."""
 
 
 class Reference(NamedTuple):
@@ -85,15 +95,19 @@ class RegistryClient:
 
         Raises:
             UnknownSchemaError: the registry has none.
+            SchemaProblemError: it refers to too many others.
             RegistryAwayError: it did not answer.
             UserError: it refuses this client, or is no schema registry.
         """
         found = self._get(f"/schemas/ids/{schema_id}")
         try:
             references = tuple(self._references(found, set()))
-            return RegisteredSchema(found.get("schemaType") or "AVRO", found["schema"], references)
-        except (KeyError, TypeError, AttributeError) as error:
+            made = RegisteredSchema(found.get("schemaType") or "AVRO", found["schema"], references)
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError, RecursionError) as error:
             self._give_up("an answer that is no schema", error)
+        if not all(isinstance(part, str) for part in (made.kind, made.text, *chain.from_iterable(references))):
+            self._give_up("an answer that is no schema")
+        return made
 
     def _references(self, schema: dict[str, Any], seen: set[str]) -> Iterator[Reference]:
         """Yield what a schema refers to, before that what this refers to; what was seen already is left out."""
@@ -103,7 +117,7 @@ class RegistryClient:
                 continue
             seen.add(name)
             if len(seen) > MAX_REFERENCES:
-                self._give_up(f"a schema that refers to more than {MAX_REFERENCES} others")
+                raise SchemaProblemError(f"it refers to more than {MAX_REFERENCES} others")
             found = self._get(f"/subjects/{quote(subject, safe='')}/versions/{version}")
             yield from self._references(found, seen)
             yield Reference(name, found["schema"])
@@ -113,7 +127,7 @@ class RegistryClient:
         if status == HTTPStatus.OK:
             try:
                 answer = json.loads(body)
-            except ValueError:
+            except (ValueError, RecursionError):
                 answer = None
             if isinstance(answer, dict):
                 return answer
@@ -137,7 +151,7 @@ class RegistryClient:
         try:
             connection.request("GET", self._path + path, headers={"Accept": _ACCEPT, **self._authorization()})
             answer = connection.getresponse()
-            body = answer.read(MAX_ANSWER_BYTES + 1)
+            body = self._body(answer)
         except ssl.SSLCertVerificationError as error:
             msg = f"the schema registry at {self.url} has a certificate that is not trusted ({error.verify_message}): "
             msg += "set registry.ssl_cafile to the certificates of its authority"
@@ -146,9 +160,19 @@ class RegistryClient:
             self._give_up(str(error) or type(error).__name__, error)
         finally:
             connection.close()
-        if len(body) > MAX_ANSWER_BYTES:
-            self._give_up(f"an answer of more than {MAX_ANSWER_BYTES} bytes")
         return answer.status, body
+
+    def _body(self, answer: HTTPResponse) -> bytes:
+        """Return the body of an answer, part by part: each may come in time, and the whole never."""
+        deadline = time.monotonic() + WHOLE_ANSWER_S
+        body = bytearray()
+        while part := answer.read1(_PART_BYTES):
+            body += part
+            if len(body) > MAX_ANSWER_BYTES:
+                self._give_up(f"an answer of more than {MAX_ANSWER_BYTES} bytes")
+            if time.monotonic() > deadline:
+                self._give_up(f"an answer that is not whole after {WHOLE_ANSWER_S:g} s")
+        return bytes(body)
 
     def _authorization(self) -> dict[str, str]:
         """Return the header with the credentials; a token is read each time, because something else renews it."""
@@ -173,6 +197,6 @@ def _error_code(body: bytes) -> int | None:
     """Return the code by which a registry says that it has no such schema; a server of another kind has none."""
     try:
         code = json.loads(body)["error_code"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
     return code if isinstance(code, int) and code // 100 == HTTPStatus.NOT_FOUND else None

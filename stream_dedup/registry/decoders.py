@@ -14,7 +14,9 @@ any other has its value, as the programs see it that read the message. Enums are
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import threading
 from collections.abc import Callable, Sequence
 from importlib import resources
@@ -23,14 +25,11 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from stream_dedup.registry.client import Reference
+from stream_dedup.errors import UnavailableError, reason_of
+from stream_dedup.registry.client import Reference, SchemaProblemError
 
 Decode = Callable[[bytes], object]
 """The value that bytes are; raises any exception where they do not fit the schema."""
-
-
-class SchemaProblemError(Exception):
-    """A schema that cannot be used; the message says why, in a few words."""
 
 
 def avro_decoder(text: str, references: Sequence[Reference]) -> Decode:
@@ -110,6 +109,8 @@ MAX_PATH_STEPS = 32
 """Messages within messages; the compiler allows no more."""
 MAX_VARINT_BYTES = 5
 _MAIN = "stream_dedup_schema.proto"
+_NO_NAMES = {errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG}
+"""What the system says of a name that is no file's, is too long, or is a file's here and a folder's there."""
 _compiling = threading.Lock()
 """The compiler is made for one call at a time."""
 _WRAPPERS = {
@@ -125,6 +126,7 @@ def protobuf_decoder(text: str, references: Sequence[Reference]) -> Decode:
 
     Raises:
         SchemaProblemError: it cannot be used.
+        UnavailableError: it cannot be compiled in the temporary folder; this says nothing of the schema.
     """
     from google.protobuf import message_factory  # noqa: PLC0415 - an extra
 
@@ -172,26 +174,54 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 def _compiled(text: str, references: Sequence[Reference]) -> Any:  # noqa: ANN401 - protobuf is an extra
     """Return the descriptor of a file."""
     from google.protobuf import descriptor_pb2, descriptor_pool  # noqa: PLC0415 - an extra
-    from grpc_tools import protoc  # noqa: PLC0415 - an extra
 
-    with TemporaryDirectory() as folder, _compiling:
-        for name, content in [(_MAIN, text), *references]:
-            path = PurePosixPath(name)
-            if path.is_absolute() or ".." in path.parts:
-                raise SchemaProblemError("an import outside of its folder")
-            target = Path(folder, path)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(content, "utf-8")
-        made = Path(folder, "descriptors")
-        known = resources.files("grpc_tools") / "_proto"
-        options = [f"-I{folder}", f"-I{known}", "--include_imports", f"--descriptor_set_out={made}", _MAIN]
-        if protoc.main(["protoc", *options]) != 0:
-            raise SchemaProblemError("not a valid file of Protobuf")
-        files = descriptor_pb2.FileDescriptorSet.FromString(made.read_bytes())
+    try:
+        with TemporaryDirectory() as folder, _compiling:
+            for name, content in [(_MAIN, text), *references]:
+                _write(f"{folder}/files", PurePosixPath(name), content)
+            made = _descriptors(f"{folder}/files", f"{folder}/descriptors")
+    except (OSError, UnicodeEncodeError) as error:
+        reason = reason_of(error) if isinstance(error, OSError) else str(error)
+        raise UnavailableError(
+            f"temporary folder: no Protobuf schema can be compiled in it ({reason}); make room, or set TMPDIR to "
+            "another folder"
+        ) from error
     pool = descriptor_pool.DescriptorPool()
-    for file in files.file:
+    for file in descriptor_pb2.FileDescriptorSet.FromString(made).file:
         pool.Add(file)
     return pool.FindFileByName(_MAIN)
+
+
+def _descriptors(folder: str, target: str) -> bytes:
+    """Compile the files in a folder by way of a target beside it; OSError where these are what cannot be used."""
+    from grpc_tools import protoc  # noqa: PLC0415 - an extra
+
+    if os.pathsep in folder:
+        raise OSError(f"{folder}: the compiler takes {os.pathsep} for the end of a name")
+    known = resources.files("grpc_tools") / "_proto"
+    command = ["protoc", f"-I{folder}", f"-I{known}", "--include_imports", _MAIN]
+    if protoc.main([*command, f"--descriptor_set_out={target}"]) == 0:
+        return Path(target).read_bytes()
+    # Its answer does not say what failed: a schema that is valid where nothing is written is a valid one.
+    if protoc.main([*command, f"--descriptor_set_out={os.devnull}"]) == 0:
+        raise OSError(f"{target}: what was compiled cannot be written")
+    raise SchemaProblemError("not a valid file of Protobuf")
+
+
+def _write(folder: str, path: PurePosixPath, content: str) -> None:
+    """Write a file of a schema; SchemaProblemError where its name or its text is that of no file."""
+    if path.is_absolute() or ".." in path.parts:
+        raise SchemaProblemError("an import outside of its folder")
+    target = Path(folder, path)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(content, "utf-8")
+    except ValueError as error:
+        raise SchemaProblemError("a name or a text that is not UTF-8 or has a zero in it") from error
+    except OSError as error:
+        if error.errno not in _NO_NAMES:
+            raise
+        raise SchemaProblemError("an import that cannot be the name of a file beside the others") from error
 
 
 def _plain(message: Any) -> object:  # noqa: ANN401 - as above

@@ -35,8 +35,8 @@ from stream_dedup.core.paths import parse_path, with_value
 from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.extras import need_packages
 from stream_dedup.json_values import json_of
-from stream_dedup.registry.client import RegisteredSchema, RegistryAwayError, RegistryClient, UnknownSchemaError
-from stream_dedup.registry.decoders import Decode, SchemaProblemError, avro_decoder, protobuf_decoder
+from stream_dedup.registry.client import RegistryAwayError, RegistryClient, SchemaProblemError, UnknownSchemaError
+from stream_dedup.registry.decoders import Decode, avro_decoder, protobuf_decoder
 
 MAGIC: Final = b"\0"
 FRAME_BYTES: Final = 5
@@ -111,17 +111,24 @@ class Schemas:
         return schema_id in self._decoders
 
     def load(self, schema_id: int) -> Decode | str:
-        """Return the decoder of a schema, or the reason why it cannot be used; raises as ``RegistryClient.schema``."""
+        """Return the decoder of a schema, or the reason why it cannot be used.
+
+        Raises:
+            UnknownSchemaError: as ``RegistryClient.schema``.
+            RegistryAwayError: as there.
+            UserError: as there.
+            UnavailableError: the temporary folder cannot be used.
+        """
         found = self._decoders.get(schema_id)
         if found is not None:
             return found
-        return self._decoders.setdefault(schema_id, self._decoder(schema_id, self._client.schema(schema_id)))
+        return self._decoders.setdefault(schema_id, self._decoder(schema_id))
 
     def wait_for(self, schema_id: int) -> Decode | str | None:
         """Do as ``load``, again while the registry does not answer; return None where it does not know the id.
 
         Raises:
-            UnavailableError: the registry did not answer in that time.
+            UnavailableError: the registry did not answer in that time, or as ``load``.
             UserError: as ``load``.
         """
         deadline = time.monotonic() + self._wait_s
@@ -135,10 +142,11 @@ class Schemas:
                     raise UnavailableError(f"{error}; is it up?") from error
             time.sleep(LOAD_RETRY_S)
 
-    def _decoder(self, schema_id: int, schema: RegisteredSchema) -> Decode | str:
-        if schema.kind != _KINDS[self._fmt]:
-            return reasons.OTHER_SCHEMA.format(id=schema_id, kind=_word(schema.kind), format=self._fmt)
+    def _decoder(self, schema_id: int) -> Decode | str:
         try:
+            schema = self._client.schema(schema_id)
+            if schema.kind != _KINDS[self._fmt]:
+                return reasons.OTHER_SCHEMA.format(id=schema_id, kind=_word(schema.kind), format=self._fmt)
             return self._make(schema.text, schema.references)
         except SchemaProblemError as error:
             return reasons.UNUSABLE_SCHEMA.format(id=schema_id, problem=error)

@@ -17,7 +17,7 @@ import stat
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, starmap
@@ -191,7 +191,7 @@ def has_entries(path: str) -> bool:
     with Path(path).open("rb") as file:
         if file.read(len(PARQUET_MAGIC)) != PARQUET_MAGIC:
             return False
-    return len(ENTRY_COLUMNS.intersection(_opened(Path(path)).schema_arrow.names)) > 1
+        return len(ENTRY_COLUMNS.intersection(opened(file, printable(path)).schema_arrow.names)) > 1
 
 
 def parquet_archive(path: Path, name: str | None, scheme: Scheme, progress: Progress) -> FileArchive | None:
@@ -201,14 +201,14 @@ def parquet_archive(path: Path, name: str | None, scheme: Scheme, progress: Prog
         UserError: the file cannot be read, or pyarrow is not installed. While its articles are read: they were made
             under another scheme or are no entries, or the file is damaged.
     """
-    file = _opened(path)
-    unclear = [name for name in ("checksum", "id") if file.schema_arrow.names.count(name) != 1]
-    if unclear:
-        raise UserError(
-            f"input {printable(str(path))}: not one column {', '.join(unclear)}: "
-            "seed takes Parquet that stream_dedup.spark.fingerprint wrote"
-        )
-    beginning = _beginning(file, path)
+    with _opened(path) as file:
+        unclear = [name for name in ("checksum", "id") if file.schema_arrow.names.count(name) != 1]
+        if unclear:
+            raise UserError(
+                f"input {printable(str(path))}: not one column {', '.join(unclear)}: "
+                "seed takes Parquet that stream_dedup.spark.fingerprint wrote"
+            )
+        beginning = _beginning(file, path)
     if beginning is None:
         return None
     read = partial(_entry_batches, path, beginning, scheme, progress)
@@ -221,20 +221,20 @@ def _entry_batches(
     """Yield the rows of an archive whose first row had this checksum and id."""
     from stream_dedup.seed.entry_rows import ROWS_SCHEMA, columns_of  # noqa: PLC0415 - loads pyarrow
 
-    file = _opened(path)
-    if _beginning(file, path) != beginning:
-        raise _replaced(source.topic)
-    size, rows = path.stat().st_size, max(1, file.metadata.num_rows)
-    first = 0
-    names = [name for name in ROWS_SCHEMA.names if name in file.schema_arrow.names]
-    for batch in _read(file, path, PARQUET_BATCH_ROWS, names):
-        try:
-            entries = columns_of(batch, scheme)
-        except UserError as error:
-            raise UserError(f"input {source.topic}: {error}") from error
-        yield SeedBatch(source, np.arange(first, first + len(entries), dtype=np.int64), entries)
-        first += len(entries)
-        progress.read += size * len(entries) // rows
+    with _opened(path) as file:
+        if _beginning(file, path) != beginning:
+            raise _replaced(source.topic)
+        size, rows = path.stat().st_size, max(1, file.metadata.num_rows)
+        first = 0
+        names = [name for name in ROWS_SCHEMA.names if name in file.schema_arrow.names]
+        for batch in _read(file, path, PARQUET_BATCH_ROWS, names):
+            try:
+                entries = columns_of(batch, scheme)
+            except UserError as error:
+                raise UserError(f"input {source.topic}: {error}") from error
+            yield SeedBatch(source, np.arange(first, first + len(entries), dtype=np.int64), entries)
+            first += len(entries)
+            progress.read += size * len(entries) // rows
 
 
 def _beginning(file: Any, path: Path) -> bytes | None:  # noqa: ANN401 - pyarrow has no types
@@ -259,8 +259,15 @@ def _read(file: Any, path: Path, rows: int, columns: list[str]) -> Iterator[Any]
         raise unreadable(printable(str(path)), error) from error
 
 
-def _opened(path: Path) -> Any:  # noqa: ANN401 - pyarrow has no types
-    return opened(path, printable(str(path)))
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """Open a Parquet file; pyarrow would take some paths for addresses."""
+    with ExitStack() as stack:
+        try:
+            file = stack.enter_context(path.open("rb"))
+        except OSError as error:
+            raise unreadable(printable(str(path)), error) from error
+        yield opened(file, printable(str(path)))
 
 
 TOPIC_BATCH_RECORDS = 256

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
+from pyspark.sql.types import NumericType, StructType, TimestampNTZType, TimestampType
 
 from stream_dedup.config.effective import rules_of
 from stream_dedup.config.model import Config
@@ -172,6 +172,8 @@ _CHECKED = ("order", "id", "status", "dominated", "words", "sketch")
 _KEPT = ("id", "status", "reason", "scope_hash")
 _FOUND = ("id", "verdict", "reason", "match", "match_id", "distance", "similarity")
 """Columns of the result beside the order."""
+_TIMES = (TimestampType, TimestampNTZType, NumericType)
+"""Types of columns of time."""
 
 
 def near_duplicates(
@@ -188,12 +190,13 @@ def near_duplicates(
         entries: as ``fingerprint`` makes them, with the column of the order and that of the time.
         order: column that orders the articles, of any type that Spark sorts; no value twice, none null.
         config: configuration, or the path of its file; None: the defaults, and what the environment sets.
-        time: column with the time of each article, a timestamp or milliseconds since 1970; for a window only.
+        time: column with the time of each article, a timestamp or milliseconds since 1970, none null; for a window
+            only.
 
     Raises:
         UserError: a column is missing, two articles have the same position, or the rules have a window and no column
-            has the time. Entries of another scheme end the job that reads the result. ``ConfigError`` where the
-            configuration is invalid.
+            has the time, or an article has none. Entries of another scheme end the job that reads the result.
+            ``ConfigError`` where the configuration is invalid.
     """
     return judged(entries, order, rules_of(config_of(config)), time)
 
@@ -204,21 +207,24 @@ def judged(entries: DataFrame, order: str, rules: Rules, time: str | None = None
     Raises:
         UserError: as there.
     """
-    check_entries(entries.columns, order, rules, time)
+    check_entries(entries.schema, order, rules, time)
     when = f.lit(0) if time is None else _milliseconds(entries, time)
     ordered = entries.select(_named(order).alias("order"), when.cast("bigint").alias("time"), *ROWS_SCHEMA.names)
     _refuse_ties(ordered, order)
+    if rules.window_ms is not None:
+        _refuse_no_time(ordered, order, time)
     articles = _with_lists(ordered, rules)
     matches = _matches(_pairs(_events(articles, rules.scheme.block_bits), rules), articles, rules)
     return _verdicts(articles, matches, rules).withColumnRenamed("order", order)
 
 
-def check_entries(names: Sequence[str], order: str, rules: Rules, time: str | None = None) -> None:
+def check_entries(columns: StructType, order: str, rules: Rules, time: str | None = None) -> None:
     """Refuse entries without the columns that the rules need, or whose order has the name of a column of the result.
 
     Raises:
-        UserError: a column is missing, or has such a name.
+        UserError: a column is missing, or has such a name, or that of the time has another type.
     """
+    names = columns.names
     if order in _FOUND:
         raise UserError(f"column {order} cannot be the order: the result has a column of that name; rename it first")
     if rules.window_ms is not None and time is None:
@@ -228,6 +234,11 @@ def check_entries(names: Sequence[str], order: str, rules: Rules, time: str | No
     for name in (order, *([] if time is None else [time]), *ROWS_SCHEMA.names):
         if name not in names:
             raise UserError(f"column {name} is missing: the entries have {', '.join(names)}")
+    if time is not None and not isinstance(columns[time].dataType, _TIMES):
+        raise UserError(
+            f"column {time} is {columns[time].dataType.simpleString()}: the time is a timestamp, or milliseconds since "
+            "1970; cast it"
+        )
 
 
 def _refuse_ties(ordered: DataFrame, order: str) -> None:
@@ -242,6 +253,20 @@ def _refuse_ties(ordered: DataFrame, order: str) -> None:
         raise UserError(
             f"{articles} article(s) with {order} = {value}: each article needs a position of its own in the order; "
             "add a column that differs, by struct(...) for example"
+        )
+
+
+def _refuse_no_time(ordered: DataFrame, order: str, time: str | None) -> None:
+    """Refuse articles without a time: they would be within no window.
+
+    Raises:
+        UserError: there is such an article.
+    """
+    wrong = ordered.where(f.col("time").isNull()).select("order").first()
+    if wrong is not None:
+        raise UserError(
+            f"the article with {order} = {wrong[0]} has no {time}: under a window (match.window) each article needs "
+            "its time"
         )
 
 

@@ -6,8 +6,9 @@ every ``LOOK_UP_INTERVAL_S`` without one: so the worker also notices in time tha
 flight. Where input topics are named by patterns, it also looks which topics these match, every ``MATCH_INTERVAL_S``.
 
 A registry may be slow, or away. A schema that was requested is there, unknown to the registry, or not answered yet.
-``SchemaWatch`` requests again what is not there: every ``AWAY_RETRY_S`` while the registry does not answer, every
-``UNKNOWN_RETRY_S`` for an id that it does not know, which it may have later.
+``SchemaWatch`` requests again what is not there: every ``AWAY_RETRY_S`` while the registry does not answer for some
+schema, every ``UNKNOWN_RETRY_S`` for an id that it does not know, which it may have later. A schema for which it does
+not answer holds up no other one.
 """
 
 from __future__ import annotations
@@ -210,7 +211,7 @@ class SchemaWatch(Watch):
     wake: Callable[[], None]
     """Called when the registry has answered for a schema."""
     problem: str | None = None
-    """Why the registry does not answer; None while it does."""
+    """Why the registry does not answer for some schema; None while it does."""
     changes: int = 0
     """Rises whenever a schema arrives, or becomes unknown."""
 
@@ -239,27 +240,29 @@ class SchemaWatch(Watch):
 
         Raises:
             UserError: the registry refuses this client, or is not a schema registry.
+            UnavailableError: the temporary folder, in which schemas are compiled, cannot be used.
         """
-        unknown = set[int]()
-        for schema_id in sorted(self._wanted):
-            if schema_id in self.schemas:
-                continue
+        unknown, is_away = set[int](), False
+        missing = [schema_id for schema_id in sorted(self._wanted) if schema_id not in self.schemas]
+        for schema_id in missing:
             try:
                 self.schemas.load(schema_id)
             except UnknownSchemaError:
                 unknown.add(schema_id)
             except RegistryAwayError as error:
                 self._note_away(str(error))
-                return AWAY_RETRY_S
+                is_away = True
+                unknown |= self._unknown & {schema_id}
             else:
                 self._note_change()
-            self._note_answer()
             if self._done:
                 return UNKNOWN_RETRY_S
+        if missing and not is_away:
+            self._note_answer()
         if unknown != self._unknown:
             self._unknown = frozenset(unknown)
             self._note_change()
-        return UNKNOWN_RETRY_S
+        return AWAY_RETRY_S if is_away else UNKNOWN_RETRY_S
 
     def _note_change(self) -> None:
         self.changes += 1

@@ -122,7 +122,9 @@ def test_a_registry_has_an_address_and_one_way_to_say_who_asks(tmp_path: Path) -
     (told,) = problems_of(tmp_path, avro + '[registry]\nurl = "http://me:hidden@registry:8081"\n')
     assert told.startswith("registry.url = 'http://…@registry:8081' (")
     assert "registry.username" in told
-    for url in ("registry:8081", "ftp://registry", "http://", "http://registry:99999", "http://registry/?a=1"):
+    no_servers = ["registry:8081", "ftp://registry", "http://", "http://registry:99999", "http://registry/?a=1"]
+    no_servers += [f"http://{text}" for text in ("a..b:8081", "a" * 70, "a b", "registry/a b", "registry/ü")]
+    for url in no_servers:
         (told,) = problems_of(tmp_path, f'{avro}[registry]\nurl = "{url}"\n')
         assert "not the address of a server" in told
     secret = tmp_path / "secret"

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import base64
 import json
+import socket
 import subprocess
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from stream_dedup.errors import UserError
 from stream_dedup.registry import client as module
-from stream_dedup.registry.client import RegistryAwayError, RegistryClient, UnknownSchemaError
+from stream_dedup.registry.client import RegistryAwayError, RegistryClient, SchemaProblemError, UnknownSchemaError
 from tests.registry.fake import FakeRegistry
 from tests.registry.records import AVRO, registry_config
 
@@ -71,6 +74,12 @@ def test_what_is_waited_for(fake: FakeRegistry, status: int) -> None:
         b"{}",
         b'{"schema": 3, "references": [{}]}',
         b'{"schema": 3, "references": 7}',
+        b'{"schema": {"type": "string"}}',
+        b'{"schema": "x", "schemaType": ["AVRO"]}',
+        b'{"schema": "x", "references": [{"name": "n", "subject": "s", "version": "latest"}]}',
+        b'{"schema": "x", "references": [{"name": "n", "subject": "s", "version": 1e999}]}',
+        b'{"schema": "x", "references": [{"name": "n", "subject": "\\ud800", "version": 1}]}',
+        b"[" * 200_000,
         b"\xff",
     ],
 )
@@ -87,7 +96,7 @@ def test_what_is_no_schema(fake: FakeRegistry, body: bytes) -> None:
 )
 def test_what_is_no_registry(fake: FakeRegistry, status: int, headers: dict[str, str], tmp_path: Path) -> None:
     """Another server, or another path. A redirection is not followed: the credentials would go with it."""
-    fake.answer = (status, headers, b"<html>")
+    fake.answer = (status, headers, b"[" * 200_000)
     token = tmp_path / "token"
     token.write_text("secret")
     with pytest.raises(UserError, match=f"no schema registry at .* with status {status}; check registry.url"):
@@ -112,6 +121,35 @@ def test_an_answer_without_end(fake: FakeRegistry, monkeypatch: pytest.MonkeyPat
         client(fake.url).schema(1)
 
 
+@pytest.mark.timeout(20)
+def test_an_answer_that_comes_byte_by_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each byte is in time; the whole is not waited for."""
+    monkeypatch.setattr(module, "WHOLE_ANSWER_S", 0.1)
+    ended = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection, suppress(OSError):
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+                while not ended.wait(0.02):
+                    connection.sendall(b" ")
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        with pytest.raises(RegistryAwayError, match=r"not whole after 0.1 s"):
+            client(f"http://127.0.0.1:{server.getsockname()[1]}").schema(1)
+        ended.set()
+        thread.join(20)
+
+
+def test_the_name_of_a_reference_is_a_text(fake: FakeRegistry) -> None:
+    """Another one is no answer of a registry."""
+    fake.register("a", {"schema": AVRO, "references": [{"name": 5, "subject": "a", "version": 1}]})
+    with pytest.raises(RegistryAwayError, match="an answer that is no schema"):
+        client(fake.url).schema(1)
+
+
 def test_references_end(fake: FakeRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those in a circle, and those that are too many: the program does not run on."""
     monkeypatch.setattr(module, "MAX_REFERENCES", 5)
@@ -121,7 +159,7 @@ def test_references_end(fake: FakeRegistry, monkeypatch: pytest.MonkeyPatch) -> 
     assert [one.name for one in client(fake.url).schema(1).references] == ["n0"]
     many = [{"name": f"n{number}", "subject": f"s{number}", "version": 1} for number in range(6)]
     fake.register("many", {"schema": AVRO, "references": many})
-    with pytest.raises(RegistryAwayError, match="more than 5 others"):
+    with pytest.raises(SchemaProblemError, match="more than 5 others"):
         client(fake.url).schema(7)
 
 

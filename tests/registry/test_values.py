@@ -6,9 +6,12 @@ import datetime as dt
 import decimal
 import json
 import random
+import resource
+import tempfile
 import threading
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -24,9 +27,10 @@ from stream_dedup.core.fingerprinter import EntryMaker, checksum
 from stream_dedup.core.model import Status
 from stream_dedup.core.reasons import DELETE, DELETE_WITHOUT_ID, DELETE_WITHOUT_KEY_FIELD, code_of
 from stream_dedup.errors import UnavailableError, UserError
-from stream_dedup.registry.client import Reference
-from stream_dedup.registry.decoders import SchemaProblemError, avro_decoder, message_path, protobuf_decoder
-from stream_dedup.registry.values import RecordReader, other_format, schema_id_of
+from stream_dedup.registry import client
+from stream_dedup.registry.client import Reference, SchemaProblemError
+from stream_dedup.registry.decoders import avro_decoder, message_path, protobuf_decoder
+from stream_dedup.registry.values import RecordReader, Schemas, other_format, schema_id_of
 from tests.registry.fake import FakeRegistry
 from tests.registry.records import (
     AVRO,
@@ -271,6 +275,15 @@ def test_why_a_value_is_rejected(fake: FakeRegistry) -> None:
     assert code(fake, frame(2, b"\x02\x02\x0a\xff"), "protobuf") == "not_of_schema"
 
 
+def test_a_schema_that_refers_to_too_many_is_unusable(fake: FakeRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It will never refer to fewer: its records are rejected, and do not wait."""
+    monkeypatch.setattr(client, "MAX_REFERENCES", 1)
+    references = [{"name": name, "subject": "a", "version": 1} for name in "ab"]
+    fake.register("a", {"schema": AVRO})
+    fake.register("b", {"schema": AVRO, "references": references})
+    assert code(fake, frame(2, b"")) == "unusable_schema"
+
+
 def test_an_entry_has_the_checksum_of_its_value(fake: FakeRegistry) -> None:
     """Not that of what it was decoded to: it is compared with the source. A rejected one has the key as id."""
     fake.register("a", {"schema": AVRO})
@@ -436,6 +449,46 @@ def test_imports_stay_in_their_folder() -> None:
     for name in ("../x.proto", "/tmp/x.proto", "a/../../x.proto"):
         with pytest.raises(SchemaProblemError, match="outside"):
             protobuf_decoder(PROTOBUF, [Reference(name, PROTOBUF)])
+
+
+@pytest.mark.parametrize("names", [[""], ["a" * 300], ["a\0b"], ["\ud800"], ["a", "a/b"], ["a/b", "a"], ["a", "a/b/c"]])
+def test_an_import_that_can_be_no_file_is_a_problem_of_the_schema(names: list[str]) -> None:
+    """Its name is too long, no text of a file system, or that of a file here and of a folder there."""
+    with pytest.raises(SchemaProblemError):
+        protobuf_decoder(PROTOBUF, [Reference(name, PROTOBUF) for name in names])
+
+
+def test_a_schema_that_is_not_utf8_is_a_problem_of_the_schema() -> None:
+    """JSON can have half a character."""
+    with pytest.raises(SchemaProblemError, match="not UTF-8"):
+        protobuf_decoder(PROTOBUF + "// \ud800", [])
+
+
+@pytest.mark.parametrize("fault", ["full", "a:b", "gone", "\udcff"])
+def test_a_temporary_folder_that_cannot_be_used_is_no_problem_of_the_schema(
+    fake: FakeRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    """The message names what to set; the schema is there when the folder is."""
+    fake.register("p", {"schema": PROTOBUF + 'import "google/protobuf/descriptor.proto";', "schemaType": "PROTOBUF"})
+    made = Schemas(registry_config(fake.url, "protobuf"))
+    if fault != "gone":
+        (tmp_path / fault).mkdir()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with monkeypatch.context() as patched:
+        patched.setattr(tempfile, "tempdir", str(tmp_path / fault))
+        try:
+            if fault == "full":
+                resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+            with pytest.raises(UnavailableError, match=r"temporary folder: .* set TMPDIR"):
+                made.load(1)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert callable(made.load(1))
+
+
+def test_no_import_is_in_the_way_of_the_compiler() -> None:
+    """Its output has a folder of its own."""
+    assert callable(protobuf_decoder(PROTOBUF, [Reference("descriptors/x.proto", 'syntax = "proto3";')]))
 
 
 AVRO_DECODE = avro_decoder(json.dumps(ANYTHING), ())

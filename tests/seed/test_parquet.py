@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -58,6 +59,18 @@ def test_rows_are_entries(world: SeedWorld, tmp_path: Path) -> None:
     for at, part in zip((0, 4, 8), parts, strict=True):
         assert encode_columns(part) == encode_columns(whole.rows(slice(at, at + 4)))
     assert world.seed_files(write(world, tmp_path / "moved", LINES)).present == len(LINES)
+
+
+@pytest.mark.parametrize("name", [os.fsdecode(b"\xff.parquet"), "s3:a.parquet", "~/a.parquet"])
+def test_a_file_of_any_name_is_opened(
+    world: SeedWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Bytes that are no text; nothing in a path has a meaning."""
+    made = write(world, tmp_path / "archive", LINES)
+    monkeypatch.chdir(tmp_path)
+    Path(name).parent.mkdir(exist_ok=True)
+    made.rename(name)
+    assert world.seed_files(Path(name)).entered == len(LINES) - 1
 
 
 def test_a_row_that_differs_from_the_logged_one_is_refused(world: SeedWorld, tmp_path: Path) -> None:

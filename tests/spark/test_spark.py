@@ -17,7 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
+from pyspark.sql import functions as f
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import BinaryType, DataType, DateType, IntegerType, LongType, StringType, StructField, StructType
 
 from stream_dedup.audit.plain_near import PlainQuery, PlainSearch
 from stream_dedup.audit.reference import plain_log
@@ -31,7 +33,7 @@ from stream_dedup.core.fingerprinter import EntryMaker
 from stream_dedup.core.model import Judgement, LogOffset, Match, Status, Widths
 from stream_dedup.core.rules import DUPLICATE, REJECTED, UPDATE, Rules
 from stream_dedup.errors import UserError
-from stream_dedup.seed.entry_rows import batch_of, columns_of
+from stream_dedup.seed.entry_rows import ROWS_SCHEMA, batch_of, columns_of
 from stream_dedup.spark import fingerprint, near_duplicates
 from stream_dedup.spark.fingerprinting import check_articles, entries_of
 from stream_dedup.spark.near import check_entries, judged, lists_of, near_pairs, sieved_pairs
@@ -128,7 +130,7 @@ def test_spark_makes_the_same_entries_and_finds_the_same_matches(tmp_path: Path)
 
     In two orders, for both kinds of search, with long lists, windows, scopes, updates, bounds, copies, sketches, and
     text without words. An order
-    in which two articles have one place is refused.
+    in which two articles have one place is refused, and so is an article without a time under a window.
     """
     rng = random.Random(20261122)
     with session(tmp_path) as spark:
@@ -168,6 +170,10 @@ def _test_articles(spark: SparkSession, folder: Path, rng: random.Random) -> Non
     # An order that is none.
     with pytest.raises(UserError, match="each article needs a position of its own"):
         near_duplicates(entries.withColumn("place", entries["place"] % 2), "place", config)
+    # An article without a time.
+    timed = entries.withColumn("at", f.nullif("place", f.lit(3)))
+    with pytest.raises(UserError, match="the article with place = 3 has no at"):
+        judged(timed, "place", rules(window_ms=5), "at")
 
 
 def _found(identity: str, judgement: Judgement) -> Found:
@@ -306,10 +312,19 @@ def test_articles_that_cannot_be_read_are_refused(
 
 def test_entries_without_what_the_rules_need_are_refused() -> None:
     """A missing column is named, a window needs the column of the time, and the order a name of its own."""
-    names = ["place", "format", "id", "checksum", "status", "scope_hash", "signature", "margins", "sketch", "reason"]
+    columns = StructType([StructField("place", LongType()), *from_arrow_schema(ROWS_SCHEMA)])
     with pytest.raises(UserError, match="column scheme is missing"):
-        check_entries(names, "place", rules())
+        check_entries(StructType([one for one in columns if one.name != "scheme"]), "place", rules())
     with pytest.raises(UserError, match="name the column with the time"):
-        check_entries([*names, "scheme"], "place", rules(window_ms=5))
+        check_entries(columns, "place", rules(window_ms=5))
     with pytest.raises(UserError, match="column id cannot be the order"):
-        check_entries([*names, "scheme"], "id", rules())
+        check_entries(columns, "id", rules())
+
+
+@pytest.mark.parametrize("kind", [DateType(), StringType()])
+def test_the_time_is_a_timestamp_or_a_number(kind: DataType) -> None:
+    """Spark would end the job, or make a date of it that is none."""
+    columns = StructType([StructField("place", LongType()), *from_arrow_schema(ROWS_SCHEMA)])
+    check_entries(columns.add(StructField("ms", LongType())), "place", rules(window_ms=5), "ms")
+    with pytest.raises(UserError, match=f"column at is {kind.simpleString()}: the time is a timestamp"):
+        check_entries(columns.add(StructField("at", kind)), "place", rules(window_ms=5), "at")

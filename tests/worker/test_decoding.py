@@ -136,6 +136,17 @@ def test_a_registry_that_is_away(fake: FakeRegistry, caplog: pytest.LogCaptureFi
     assert (made.problem(), 1 in made.watch) == ("", True)
 
 
+@pytest.mark.expect_log("does not answer: an answer that is no schema")
+def test_a_schema_without_an_answer_holds_up_no_other_one(fake: FakeRegistry) -> None:
+    """The next one is read, and an unknown one is known to be so; the registry is asked again as if it were away."""
+    fake.hidden = {2}
+    fake.schemas.insert(0, {})
+    made = Watched(fake.url)
+    assert made.look_up(1, 2, 3) == AWAY_RETRY_S
+    assert (made.watch.is_unknown(2), 3 in made.watch) == (True, True)
+    assert "no schema" in made.problem()
+
+
 @pytest.mark.expect_log("does not answer")
 def test_an_answer_that_a_schema_is_unknown_is_an_answer(fake: FakeRegistry) -> None:
     """The worker is ready again, though the schema is not there."""
