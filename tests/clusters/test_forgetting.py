@@ -149,15 +149,21 @@ def test_windows_show_what_is_in_them_and_no_more(store: ClusterStore) -> None:
     assert rows == {DAY_MS: 1}
 
 
+def write_old_cluster(group: GroupWorld) -> int:
+    """Write a cluster of two articles whose time is over; return the time, ms."""
+    now = group.world.time_ms()
+    old = [LoggedArticle(at(0), None, Verdict.UNIQUE, now - KEEP_MS - DAY_MS)]
+    old.append(LoggedArticle(at(1), at(0), Verdict.DUPLICATE, now - KEEP_MS - DAY_MS))
+    group.write(old)
+    return now
+
+
 def test_nothing_is_forgotten_before_the_outputs_are_read(
     memory_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A service that was down for long: a cluster lives on whose young article is not read yet, under its id."""
     group = GroupWorld(memory_world, tmp_path, keep="8d")
-    now = memory_world.time_ms()
-    old = [LoggedArticle(at(0), None, Verdict.UNIQUE, now - KEEP_MS - DAY_MS)]
-    old.append(LoggedArticle(at(1), at(0), Verdict.DUPLICATE, now - KEEP_MS - DAY_MS))
-    group.write(old)
+    now = write_old_cluster(group)
     with closing(group.open()) as process, monkeypatch.context() as patch:
         patch.setattr(process.store, "forget", lambda *_: 0)  # they were young then
         process.run()
@@ -177,10 +183,7 @@ def test_nothing_is_forgotten_while_outputs_are_behind(
 ) -> None:
     """A broker that was away for long, and the look failed or the outputs come a moment later: as after a start."""
     group = GroupWorld(memory_world, tmp_path, keep="8d")
-    now = memory_world.time_ms()
-    old = [LoggedArticle(at(0), None, Verdict.UNIQUE, now - KEEP_MS - DAY_MS)]
-    old.append(LoggedArticle(at(1), at(0), Verdict.DUPLICATE, now - KEEP_MS - DAY_MS))
-    group.write(old)
+    now = write_old_cluster(group)
     with closing(group.open()) as process:
         with monkeypatch.context() as patch:
             patch.setattr(process.store, "forget", lambda *_: 0)  # they were young then

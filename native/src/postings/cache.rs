@@ -19,7 +19,7 @@ use memmap2::MmapMut;
 /// Most bytes of a slab with more than one frame. The system gives its memory when it is first written.
 const SLAB_BYTES: usize = 32 << 20;
 /// Words of a line of the processor's cache: every frame begins where one does.
-const LINE_WORDS: usize = 8;
+pub const LINE_WORDS: usize = 8;
 /// Bytes that a chunk takes beside its words: what is known of its frame, and its place.
 const FRAME_OVERHEAD: usize = 32;
 

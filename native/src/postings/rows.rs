@@ -6,7 +6,7 @@
 //! In its frame a chunk has what is before the sketch of all its rows, a line of the processor's cache each, and then the
 //! sketches: most entries that are checked are too far away, which the line says. The last rows lie as they are stored.
 
-use super::cache::{Cache, Place};
+use super::cache::{Cache, LINE_WORDS, Place};
 use super::chunk::{Damage, Key, words_of};
 use super::near::WORDS;
 
@@ -15,6 +15,7 @@ const ID_HASH: usize = WORDS + 1;
 const TIME: usize = WORDS + 3;
 /// Words of a row without a sketch.
 pub const ROW_WORDS: usize = WORDS + 4;
+const _: () = assert!(ROW_WORDS == LINE_WORDS, "one wait for memory tells that an entry is too far away");
 
 /// One row.
 #[derive(Clone, Copy)]
